@@ -1,6 +1,6 @@
 """What the search for repeated lines costs per line, when there are ten times as many of them.
 
-Runs of hashes as the stage `lines` leaves them are searched as a preparation does: CPU seconds
+Hashes as the stage `lines` leaves them are searched as a preparation does: CPU seconds
 per line of the search, and of asking for the repeated lines of every unit.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tokenmill.preparation.stages.duplicates import Searched, write_runs
+from tokenmill.preparation.stages.duplicates import Search
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.cleaning.dedup import HASH
 
@@ -47,22 +47,18 @@ def measure(units: int, lines: int) -> float:
     folder = tempfile.mkdtemp(prefix="tokenmill-bench-")
     workspace, generator = Workspace(folder), np.random.default_rng(0)
     try:
-        receipts, common = [], generator.integers(0, 1 << 64, (1 << 16, 2), np.uint64)
+        common = generator.integers(0, 1 << 64, (1 << 16, 2), np.uint64)
+        search = Search("lines", units, num_hashes=units * lines)
         for number in range(units):
             values = generator.integers(0, 1 << 64, (lines, 2), np.uint64)
             again = np.flatnonzero(generator.random(lines) < SHARE_REPEATED)
             values[again] = common[generator.integers(0, len(common), len(again))]
             hashed = [(values.view(HASH).reshape(-1), np.arange(lines))]
-            receipts.append({"runs": write_runs(workspace, "lines", number, hashed)})
-        searched = Searched.plan("lines", [receipts])
+            search.write_hashes(workspace, number, hashed)
         began = time.process_time()
-        for number in range(searched.num_groups):
-            searched.merge(workspace, number)
-        for partition in range(searched.partitions):
-            searched.search(workspace, partition)
-        for number in range(searched.num_groups):
-            searched.answer(workspace, number)
-        found = sum(len(searched.repeated(workspace, number)) for number in range(units))
+        for partition in range(search.partitions):
+            search.run(workspace, partition)
+        found = sum(len(search.repeated(workspace, number)) for number in range(units))
         assert found > 0.1 * units * lines
         return time.process_time() - began
     finally:

@@ -119,7 +119,7 @@ def write_block_hashes(folder: Path) -> None:
     manifest = Manifest.load(folder)
     known = {
         shard.file: block_hashes.hash_blocks(folder / shard.file)
-        for shard in block_hashes.shards_in_order(manifest)
+        for shard in manifest.shards
         if shard.packed is None
     }
     name = block_hashes.file_name(manifest.to_bytes())

@@ -17,13 +17,10 @@ import sys
 from pathlib import Path
 
 from tokenmill.base.atomic import write_atomically
-from tokenmill.base.markup import Html, Plot, tag
 from tokenmill.errors import TokenmillError
 from tokenmill.train import train
-from tokenmill.train.curve import STYLE, ticks
+from tokenmill.train.curve import draw
 from tokenmill.train.metrics import points
-
-PLOT = Plot(720, 400, left=64, right=180, top=32, bottom=48, label_gap=(10, 22))
 
 
 def main(path: str = "experiments.json") -> None:
@@ -55,32 +52,7 @@ def write_losses(out_dir: Path, runs: list[Path]) -> None:
     table = "\n".join(lines) + "\n"
     print(table)
     write_atomically(out_dir / "losses.md", table.encode(), durable=False)
-    write_atomically(out_dir / "losses.svg", draw(curves).encode(), durable=False)
-
-
-def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
-    """Loss over steps, one line and one colour a run."""
-    steps = ticks(0, max(step for curve in curves.values() for step, _ in curve), whole=True)
-    losses = [loss for curve in curves.values() for _, loss in curve]
-    levels = ticks(min(losses), max(losses))
-    low, height = levels[0], levels[-1] - levels[0]
-    parts = [
-        tag("style", Html(STYLE)),
-        tag("rect", class_="paper", width=PLOT.width, height=PLOT.height, rx=8),
-        PLOT.grid(((level - low) / height, f"{level:g}") for level in levels),
-        PLOT.below((step / steps[-1], f"{step:,g}") for step in steps),
-        PLOT.axis_name("step", PLOT.height - 8),
-    ]
-    for number, (name, curve) in enumerate(curves.items()):
-        colour = f"hsl({number * 137 % 360} 65% 50%)"  # neighbours far apart on the circle
-        places = [(step / steps[-1], (loss - low) / height) for step, loss in curve]
-        line = f"M{PLOT.corners(places, ' L')}"
-        parts.append(tag("path", d=line, style=f"stroke: {colour}; stroke-width: 2"))
-        label = f"{name} {curve[-1][1]:.3f}"
-        y = PLOT.top + 20 * number
-        parts.append(tag("text", label, x=PLOT.width - 172, y=y, style=f"fill: {colour}"))
-    size = {"width": PLOT.width, "height": PLOT.height, "xmlns": "http://www.w3.org/2000/svg"}
-    return PLOT.svg(*parts, label="loss by step of each run", **size) + "\n"
+    write_atomically(out_dir / "losses.svg", draw("loss", curves).encode(), durable=False)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -139,13 +140,56 @@ def with_lists(page: str, profiles: Profiles) -> str:
     return page
 
 
+@dataclass
+class WayOfALine(Profile):
+    """What a cleaned, deduplicated preparation of a .jsonl file runs, part by part."""
+
+    before_text: Profile = field(default_factory=Profile)
+    """All that ran before the reader of lines was called."""
+    tasks: Profile = field(default_factory=Profile)
+    """All that ran inside tasks: hash, encode, assemble."""
+    depth: int = 0
+    """Frames of ours from `prepare` to the reader of lines."""
+
+    def _note(self, frame: FrameType, event: str, argument: object) -> None:
+        super()._note(frame, event, argument)
+        if event != "call" or not frame.f_code.co_filename.startswith(str(PACKAGE)):
+            return
+        if not self.depth:
+            self.before_text.codes.setdefault(frame.f_code)
+        stack = []
+        at: FrameType | None = frame
+        while at is not None:
+            if at.f_code.co_filename.startswith(str(PACKAGE)):
+                stack.append(at.f_code)
+            at = at.f_back
+        if any(code.co_filename.endswith("executors/local.py") for code in stack):
+            self.tasks.codes.setdefault(frame.f_code)
+        if not self.depth and frame.f_code.co_filename.endswith("read_jsonl.py"):
+            self.depth = len(stack) - 1
+
+
+def way_of_a_line() -> WayOfALine:
+    """Profile a second preparation, in which nothing is imported any more."""
+    for _ in range(2):
+        with tempfile.TemporaryDirectory() as folder:
+            corpus = Path(folder) / "corpus.jsonl"
+            corpus.write_text("".join(f'{{"text": "Line {i} of a corpus."}}\n' for i in range(99)))
+            options = {"clean": True, "dedup": "lines", "workers": 1}
+            way = WayOfALine()
+            way.of(partial(tokenmill.prepare, corpus, Path(folder) / "dataset", **options))
+    return way
+
+
 def table(profiles: Profiles) -> str:
     """Files and functions of each part, a line each."""
+    way = way_of_a_line()
+    parts = {**vars(profiles), "before text": way.before_text, "tasks": way.tasks}
     rows = [
         f"{name:<12} {len(profile.files()):>4} files {len(profile.functions()):>4} functions"
-        for name, profile in vars(profiles).items()
+        for name, profile in parts.items()
     ]
-    return "\n".join(rows)
+    return "\n".join([*rows, f"from prepare to the reader of lines: {way.depth} frames"])
 
 
 def main() -> None:

@@ -10,19 +10,8 @@ import sys
 
 from tokenmill.cli import main
 
-DEFAULTS = {
-    ("--clean",): {"--clean", "--normalize", "--no_normalize"},
-    ("--dedup", "lines"): {"--dedup", "--no_dedup"},
-}
-"""Flags that are given where none of the flags after them is."""
-
-
-def with_defaults(words: list[str]) -> list[str]:
-    """The words of the command line, after the defaults of this script."""
-    flags = {"--" + word[2:].partition("=")[0].replace("-", "_") for word in words}
-    defaults = [own for own, others in DEFAULTS.items() if not flags & others]
-    return [word for own in [*defaults, words] for word in own]
-
+# Of flags that say different things, the last one counts.
+DEFAULTS = ["--clean", "--dedup", "lines"]
 
 if __name__ == "__main__":
-    main(["prepare", *with_defaults(sys.argv[1:])])
+    main(["prepare", *DEFAULTS, *sys.argv[1:]])

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from tokenmill.cli import tokenmill
 from tokenmill.cli.flags import field_words, kind_of
-from tokenmill.cli.prepare import plan, run_command
+from tokenmill.cli.prepare import run_command
+from tokenmill.cli.prepare_jobs import plan
 from tokenmill.cli.train import FLAGS as TRAIN_FLAGS
 from tokenmill.cli.train import run_command as train_command
 from tokenmill.hub.remote_files import DEFAULT_NUM_SHARDS
@@ -80,16 +81,16 @@ def test_kinds_and_choices_are_those_of_the_types(dataclass, commands):
 @pytest.mark.parametrize(("dataclass", "commands"), BOTH)
 def test_every_field_has_a_flag_with_its_words_and_its_default(dataclass, commands):
     for command in commands:
-        flags = {parameter.name: parameter for parameter in command.params}
+        flags = {flag.name: flag for flag in command.params if not getattr(flag, "hidden", False)}
         fields = dataclasses.fields(dataclass)
-        for field, words in zip(fields, field_words(dataclass), strict=True):
+        for field, (text, section) in zip(fields, field_words(dataclass), strict=True):
             if dataclass is TrainConfig and field.name not in TRAIN_FLAGS:
                 continue  # a key of the config file
             flag = flags[field.name]
-            assert len(words.help) > 10, f"{field.name} has no docstring"
-            assert flag.help.startswith(words.help)
+            assert len(text) > 10, f"{field.name} has no docstring"
+            assert flag.help.startswith(text)
             assert ("[default: " in flag.help) == (str(field.default) not in ("None", "False"))
-            assert flag.section == words.section != "Options"
+            assert flag.section == section != "Options"
             assert flag.default is None  # what was not given is left to the dataclass
 
 

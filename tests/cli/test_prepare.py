@@ -132,7 +132,6 @@ def test_exit_codes(texts, tmp_path, capsys):
     assert code(*texts, "-o", out, "--clean", *plain) == 13
     assert code(texts[0], "-o", tmp_path / "none", "--append") == 10
     assert code("-o", out) == 2
-    assert code(*texts, "-o", tmp_path / "x", "--dedup", "documents", "--no_dedup") == 2
     assert code(*texts, "-o", tmp_path / "x", "--val_fraction", "1.5", *plain) == 2
     assert code(*texts, "-o", tmp_path / "x", "--max_ram", "1M", *plain) == 2
     assert code(tmp_path / "nothing.txt", "-o", tmp_path / "x", *plain) == 1

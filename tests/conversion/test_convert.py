@@ -23,7 +23,7 @@ from system_faults import RENAMES, injecting, needs_strace
 import tokenmill
 from tokenmill.cli import main
 from tokenmill.conversion.convert import convert
-from tokenmill.conversion.staging import open_staging
+from tokenmill.conversion.staging import new_folder
 from tokenmill.dataset import OpenKeywords, TokenDataset
 from tokenmill.errors import (
     CorruptShardError,
@@ -459,10 +459,10 @@ class TestWholeOrNotThere:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["ours", "out"]
 
     def test_two_conversions_to_one_target_do_not_meet(self, tmp_path, ours):
-        with open_staging(tmp_path / "out"), pytest.raises(LockedError, match="out is being"):
+        with new_folder(tmp_path / "out"), pytest.raises(LockedError, match="out is being"):
             convert(ours, tmp_path / "out", to="npy")
 
-        convert(ours, tmp_path / "out", to="npy")
+        convert(ours, tmp_path / "out", to="npy", overwrite=True)
 
     def test_an_error_of_the_disk_is_the_only_thing_that_is_said(self, tmp_path, ours):
         """No file may grow: what a writer still holds cannot be written when it is closed."""

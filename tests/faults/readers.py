@@ -231,10 +231,9 @@ def _read_checkpoint(folder: Path, sound: dict[str, bytes]) -> None:
 
     from tokenmill.train import checkpoint
     from tokenmill.train.metrics import points
-    from tokenmill.train.run_folder import latest
 
     points(folder / "metrics.jsonl", "loss")
-    newest = latest(folder)
+    newest = checkpoint.latest(folder)
     if newest is not None:
         found = checkpoint.load(newest)
         assert torch.equal(found.model["w"], torch.arange(6.0))

@@ -13,7 +13,6 @@ from formats.conformance import DATA
 from formats.our_files import write_ours
 
 import tokenmill
-from tokenmill.formats.detect import format_to_write
 from tokenmill.formats.format import FileFormat, FolderFormat, TokenFormat, token_dtype
 from tokenmill.formats.not_tokens import HEADER_MARKS, header_bytes
 from tokenmill.formats.registry import (
@@ -21,6 +20,7 @@ from tokenmill.formats.registry import (
     FORMATS,
     READ_ONLY,
     WRITABLE,
+    format_to_write,
     load_format,
 )
 from tokenmill.formats.samples import SampleFormat
@@ -161,7 +161,7 @@ def test_the_length_of_a_header_is_where_its_tokens_begin(name):
 
 def test_ours_has_two_names_and_what_is_only_read_is_not_written():
     assert format_to_write("ours") is format_to_write("tokenmill") is load_format("tokenmill")
-    with pytest.raises(ValueError, match="unknown format to write 'modalities'"):
+    with pytest.raises(ValueError, match="format to write is 'modalities'"):
         format_to_write("modalities")
 
 

@@ -172,16 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
         if kind == "refuse":
             self.drop()
             return
-        start, status = 0, 200
-        wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        if wanted and kind != "no range":
-            start, status = int(wanted[1]), 206
-            if start >= len(data):
-                self.answer(416, b"", Content_Range=f"bytes */{len(data)}")
-                return
-            shown = start + 1 if kind == "other range" else start
-            headers["Content_Range"] = f"bytes {shown}-{len(data) - 1}/{len(data)}"
-        body = data[start:]
+        body = data
         at = fault.at if fault else 0
         if kind == "flip":
             body = body[:at] + bytes([body[at] ^ 0x10]) + body[at + 1 :]
@@ -189,11 +180,9 @@ class _Handler(BaseHTTPRequestHandler):
             body = body[:at]
         elif kind == "long":
             body = body + b"\0" * 9
-        elif kind == "other range":
-            body = b"?" * len(body)
         if kind in ("cut", "stall", "hold"):
             assert fault is not None
-            self.send_response(status)
+            self.send_response(200)
             for key, value in headers.items():
                 self.send_header(key.replace("_", "-"), value)
             self.send_header("Content-Length", str(len(body)))
@@ -205,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
                 fault.release.wait(15)
             self.drop()
             return
-        self.answer(status, body, **headers)
+        self.answer(200, body, **headers)
 
 
 class _StoreHandler(_Handler):

@@ -1,11 +1,9 @@
-"""Which files a request means, and what a message may hold."""
+"""Which files a request means."""
 
 import pytest
 
-from tokenmill.base.progress import Bars
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import HubFile, choose
-from tokenmill.hub.transfers import Transfers
 
 
 def listing(*paths: str) -> list[HubFile]:
@@ -54,18 +52,3 @@ def test_a_repository_without_shards_says_what_it_holds():
 def test_a_pattern_without_a_match_is_repeated_in_the_error():
     with pytest.raises(DownloadError, match=r"no file of ann/x matches \['\*\.bim'\]"):
         choose(listing("a.bin"), patterns=["*.bim"], where="ann/x")
-
-
-def test_the_meter_adds_up_when_a_file_starts_again():
-    with Bars() as bars:
-        bars.seconds_between = 0.0
-        transfers = Transfers(bars, [HubFile("one.bin", 100, "git:1"), HubFile("two", 50, "git:2")])
-        transfers.skip(30)  # resumed
-        transfers.advance(20)
-        transfers.skip(-50)  # what had come was wrong
-        transfers.advance(100)
-        transfers.end(HubFile("one.bin", 100, "git:1"))
-        transfers.advance(25)
-        (total,) = bars._rich.tasks
-
-    assert (total.completed, total.total, total.description) == (125, 150, "1 of 2 files")

@@ -52,7 +52,6 @@ def test_a_half_written_record_is_no_origin_and_is_removed_when_it_is_old(tmp_pa
 
 
 def test_a_file_that_is_shorter_than_the_hub_lists_is_given_up(hub, tmp_path):
-    """Its end is asked for, refused, and the file read again from its start, but not for ever."""
     data = llmc_shard(1)
     hub.commit(REPO, {"x_train_1.bin": data})
     entry = describe("x_train_1.bin", data)

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from urllib.parse import unquote
 
 import pytest
 from hub.conftest import REPO, llmc_shard
 from hub.test_download import FIRST_THREE, get, partials, visible
 
-from tokenmill.hub.partial import PartialFile
+from tokenmill.hub.checked_files import CheckedFiles
 from tokenmill.hub.remote_files import HubFile
 
 SHARD = FIRST_THREE[0]
@@ -20,7 +21,7 @@ SHARD = FIRST_THREE[0]
 CHILD = """
 import sys
 from tokenmill.hub import Retry, download
-download(folder=sys.argv[1], shards=1, progress=False, retry=Retry(first_wait=0.01))
+download(folder=sys.argv[1], progress=False, retry=Retry(first_wait=0.01))
 """
 
 
@@ -29,36 +30,51 @@ def start_child(folder):
     return subprocess.Popen([sys.executable, "-c", CHILD, str(folder)], env=env)
 
 
-def test_killed_in_the_middle_the_next_run_resumes(hub, tmp_path):
-    big = llmc_shard(1, 400_000)
-    hub.commit(REPO, {SHARD: big})
-    hold = hub.fault(SHARD, "hold", at=600_000)
+def test_killed_in_the_middle_the_next_run_fetches_what_is_missing(hub, shards, tmp_path):
+    last = FIRST_THREE[2]
+    hold = hub.fault(last, "hold")
     child = start_child(tmp_path / "d")
     assert hold.reached.wait(20)
-    wait_until(lambda: any(p.stat().st_size > 250_000 for p in partials(tmp_path / "d")))
+    wait_until(lambda: len(visible(tmp_path / "d")) == 2)
     child.send_signal(signal.SIGKILL)
     child.wait(10)
     hold.release.set()
-    assert visible(tmp_path / "d") == {}
+    hub.requests.clear()
 
-    get(tmp_path / "d", shards=1)
+    get(tmp_path / "d")
 
-    assert visible(tmp_path / "d") == {SHARD: big}
-    assert partials(tmp_path / "d") == []
-    last = hub.bodies(SHARD)[-1].headers["range"]
-    assert int(last.removeprefix("bytes=").removesuffix("-")) > 250_000
+    assert visible(tmp_path / "d") == {name: shards[name] for name in FIRST_THREE}
+    assert {unquote(r.path).rpartition("/")[2].partition("?")[0] for r in hub.bodies()} == {last}
+
+
+def test_killed_while_it_replaces_the_next_run_keeps_what_is_complete(hub, shards, tmp_path):
+    """Files that replace older ones wait until all are here; a kill does not lose them."""
+    get(tmp_path / "d")
+    newer = {name: llmc_shard(90 + n) for n, name in enumerate(FIRST_THREE)}
+    hub.commit(REPO, newer)
+    hold = hub.fault(FIRST_THREE[2], "hold")
+    child = start_child(tmp_path / "d")
+    assert hold.reached.wait(20)
+    wait_until(lambda: len([p for p in partials(tmp_path / "d") if p.suffix != ".tmp"]) == 2)
+    child.send_signal(signal.SIGKILL)
+    child.wait(10)
+    hold.release.set()
+    assert visible(tmp_path / "d") == {name: shards[name] for name in FIRST_THREE}
+    hub.requests.clear()
+
+    get(tmp_path / "d")
+
+    assert visible(tmp_path / "d") == newer
+    assert len([r for r in hub.bodies() if r.server == "store"]) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_by_a_signal_on_a_dead_line_it_ends_at_once_and_can_resume(hub, tmp_path, number):
-    big = llmc_shard(1, 400_000)
-    hub.commit(REPO, {SHARD: big})
-    hold = hub.fault(SHARD, "hold", at=600_000)
+def test_stopped_by_a_signal_on_a_dead_line_it_ends_at_once(hub, shards, tmp_path, number):
+    hold = hub.fault(SHARD, "hold")
     command = [sys.executable, "-m", "tokenmill", "download", "--shards", "1", "-o", tmp_path / "d"]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     child = subprocess.Popen(command, env=env, stderr=subprocess.PIPE)
     assert hold.reached.wait(20)
-    wait_until(lambda: any(p.stat().st_size > 250_000 for p in partials(tmp_path / "d")))
 
     child.send_signal(number)
 
@@ -67,8 +83,7 @@ def test_stopped_by_a_signal_on_a_dead_line_it_ends_at_once_and_can_resume(hub, 
     hold.release.set()
     assert visible(tmp_path / "d") == {}
     get(tmp_path / "d", shards=1)
-    assert visible(tmp_path / "d") == {SHARD: big}
-    assert "range" in hub.bodies(SHARD)[-1].headers
+    assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
 
 
 FULL = """
@@ -105,41 +120,22 @@ def wait_until(condition, seconds=10.0):
         threading.Event().wait(0.005)
 
 
-def listed(name, files):
-    digest = hashlib.sha256(files[name]).hexdigest()
-    return HubFile(name, len(files[name]), f"sha256:{digest}")
-
-
 def test_what_a_killed_run_left_damaged_is_thrown_away(hub, shards, tmp_path):
-    """A partial file with a wrong byte in it costs a second download, not a wrong shard."""
-    file = HubFile(SHARD, len(shards[SHARD]), "sha256:" + hashlib.sha256(shards[SHARD]).hexdigest())
-    left = PartialFile(file, tmp_path / "d/.tokenmill/hub/partial")
-    left.write(b"\xff" * 3000)
-    left.close()
-    os.utime(left.path, (0, 0))  # long ago: its writer is gone
+    """A staged file with a wrong byte in it costs a second download, not a wrong shard."""
+    checked = CheckedFiles(tmp_path / "d", REPO)
+    digest = hashlib.sha256(shards[SHARD]).hexdigest()
+    staged = checked.staged(HubFile(SHARD, len(shards[SHARD]), f"sha256:{digest}"))
+    staged.parent.mkdir(parents=True)
+    staged.write_bytes(b"\xff" * len(shards[SHARD]))
 
     get(tmp_path / "d", shards=1)
 
     assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
-    ranges = [r.headers.get("range") for r in hub.bodies(SHARD) if r.server == "store"]
-    assert ranges == ["bytes=3000-", None]
-
-
-def test_the_partial_file_of_a_living_process_is_left_alone(hub, shards, tmp_path):
-    file = HubFile(SHARD, len(shards[SHARD]), "sha256:" + hashlib.sha256(shards[SHARD]).hexdigest())
-    other = PartialFile(file, tmp_path / "d/.tokenmill/hub/partial")
-    other.write(shards[SHARD][:3000])
-    other.seal()
-
-    get(tmp_path / "d", shards=1)
-
-    assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
-    assert other.path.read_bytes() == shards[SHARD][:3000]
 
 
 def test_several_processes_into_one_folder_do_no_harm(hub, shards, tmp_path):
     children = [start_child(tmp_path / "d") for _ in range(3)]
 
     assert [child.wait(30) for child in children] == [0, 0, 0]
-    assert visible(tmp_path / "d") == {SHARD: shards[SHARD]}
+    assert visible(tmp_path / "d") == {name: shards[name] for name in FIRST_THREE}
     assert partials(tmp_path / "d") == []

@@ -19,10 +19,13 @@ REPO = "ann/corpus"
 
 
 @pytest.fixture(autouse=True)
-def no_xet(monkeypatch):
-    import huggingface_hub.constants
+def variables_read_at_the_import(hub, monkeypatch):
+    from huggingface_hub import constants
 
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
+    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.removeprefix(constants.ENDPOINT)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.endpoint + template)
+    monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from look.build import EOT, documents, encoded, ours
 from pages.read import Read
 
+from tokenmill.pages.routes import Site
 from tokenmill.pages.server import Server
-from tokenmill.pages.site.routes import Site
 
 SCRIPT = b"<script>document.title = 'run'</script><img src=x onerror=\"document.title = 'run'\">\n"
 ODD = "tab\there, euro \u20ac, bell \a, turn \u202e, flag \U0001f1f3\U0001f1f4\n".encode()

@@ -17,8 +17,7 @@ from tokenmill import BatchLoader, from_array
 from tokenmill.edits import Add, Skip
 from tokenmill.pages.report import report
 from tokenmill.train.curve import draw
-from tokenmill.train.run_page import make_run_page
-from tokenmill.train.trained_part import trained_part
+from tokenmill.train.run_page import make_run_page, trained_part
 
 BROWSER, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = [
@@ -156,7 +155,7 @@ def edited_run():
     loader.edit(Skip(steps=(40, 60)))
     loader.edit(Add("code", code, weights={"data": 3, "code": 1}), at=200, note=SCRIPT.decode())
     loader.load_state_dict({**loader.state_dict(), "samples": 3200}, sources={"code": code})
-    return trained_part(loader, loader.usage())
+    return trained_part(loader)
 
 
 def test_the_page_of_a_run_can_be_read_on_a_phone(browser, tmp_path):

@@ -15,14 +15,14 @@ from pages.read import Read
 
 from tokenmill.cli import tokenmill
 from tokenmill.look.inspect import open_splits
-from tokenmill.pages.elements.health import QUESTIONS
-from tokenmill.pages.elements.report_numbers import (
+from tokenmill.pages.health import QUESTIONS
+from tokenmill.pages.report import report
+from tokenmill.pages.report_numbers import (
     compression,
     count_ids,
     lengths_of,
     repeated_documents,
 )
-from tokenmill.pages.report import report
 from tokenmill.preparation.prepare import prepare
 from tokenmill.tokens.load_tokenizer import load
 

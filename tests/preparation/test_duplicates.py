@@ -1,4 +1,4 @@
-"""Runs of hashes find what a set finds, merged or not; what they cannot hold is refused."""
+"""A search finds what a set finds, whatever fits into memory; what it cannot hold is refused."""
 
 import tempfile
 from pathlib import Path
@@ -11,54 +11,51 @@ from hypothesis import strategies as st
 from preparation.oracle import IN_MEMORY, hashes_of_files
 
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.stages.duplicates import MOST_FILES, Searched, write_runs
+from tokenmill.preparation.stages import duplicates
+from tokenmill.preparation.stages.duplicates import Search
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.cleaning.dedup import hash_all
+
+SEARCH = Search("lines", 1)
 
 
 @pytest.mark.parametrize(("ordinal", "fits"), [((1 << 32) - 1, True), (1 << 32, False)])
 def test_a_unit_with_more_lines_than_32_bits_count(tmp_path, ordinal, fits):
     hashed = [(hash_all([b"a line"]), np.array([ordinal]))]
     if fits:
-        assert write_runs(Workspace(tmp_path), "lines", 0, hashed) == [1]
+        assert SEARCH.write_hashes(Workspace(tmp_path), 0, hashed) == 1
     else:
         with pytest.raises(PrepareError, match="more than 4,294,967,296 lines or documents"):
-            write_runs(Workspace(tmp_path), "lines", 0, hashed)
+            SEARCH.write_hashes(Workspace(tmp_path), 0, hashed)
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 60), max_size=20), min_size=1, max_size=40),
-    st.integers(1, 5),
-    st.integers(1, 7),
+    st.sampled_from([1, 3, 10, 1 << 20]),
 )
-def test_repeated_lines_are_those_that_a_set_finds(units, partitions, group):
-    """In one step, or in three for groups of any size."""
+def test_repeated_lines_are_those_that_a_set_finds(units, hashes_at_once):
+    """Whether a unit and a partition fit into memory, or are spread over many batches."""
     seen, expected = set(), []
     for unit in units:
         expected.append([at for at, line in enumerate(unit) if line in seen or line in unit[:at]])
         seen |= {*unit}
-    searched = Searched("lines", len(units), partitions, group)
-    with tempfile.TemporaryDirectory() as folder:
+    search = Search("lines", len(units), num_hashes=sum(map(len, units)))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duplicates, "HASHES_AT_ONCE", hashes_at_once)
         workspace = Workspace(folder)
         for number, unit in enumerate(units):
             hashed = [(hash_all([b"%d" % line]), np.array([at])) for at, line in enumerate(unit)]
-            write_runs(workspace, "lines", number, hashed)
-        for number in range(searched.num_groups):
-            searched.merge(workspace, number)
-        for partition in range(partitions):
-            searched.search(workspace, partition)
-        for number in range(searched.num_groups):
-            searched.answer(workspace, number)
-        found = [searched.repeated(workspace, number).tolist() for number in range(len(units))]
+            search.write_hashes(workspace, number, hashed)
+        for partition in range(search.partitions):
+            search.run(workspace, partition)
+        found = [search.repeated(workspace, number).tolist() for number in range(len(units))]
     assert found == expected
 
 
 @pytest.mark.parametrize("dedup", ["lines", "documents"])
 def test_many_units_give_the_bytes_of_few(dedup):
-    """With so many that their runs are merged before they are searched."""
     lines = [b"This is line %d of the text.\n" % (number % 431) for number in range(600)]
-    assert len(lines) > MOST_FILES
     given = {"dedup": dedup, "tokenizer": "bytes", "document_is": "line", "workers": 1}
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         text, few, many = (Path(folder) / name for name in ("text.txt", "few", "many"))

@@ -10,8 +10,9 @@ from small_corpus import files_of, write_corpus
 
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
-from tokenmill.preparation.planning.disk_space import has_room_for_text
 from tokenmill.preparation.planning.plan import load_plan
+from tokenmill.preparation.planning.sizes import has_room_for_text
+from tokenmill.preparation.stages.duplicates import Search
 from tokenmill.preparation.stages.line_hashes import hash_lines
 
 SETTINGS = {
@@ -36,8 +37,9 @@ def expected(corpus, tmp_path):
 def first_pass(corpus, out, *, keep_text):
     """All lines are hashed; then the preparation stops. The files of kept text."""
     flat.plan(corpus, out, **SETTINGS)
-    for unit in range(len(load_plan(str(out)).units)):
-        hash_lines(str(out), unit, 0, keep_text)
+    num_units = len(load_plan(str(out)).units)
+    for unit in range(num_units):
+        hash_lines(str(out), unit, 0, Search("lines", num_units), keep_text)
     return sorted(out.rglob("*.text"))
 
 

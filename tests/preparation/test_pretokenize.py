@@ -635,3 +635,16 @@ class TestCommand:
 
         assert done.returncode == 0, done.stderr.decode()
         assert corpus.with_suffix(".npy").exists()
+
+
+def test_a_tokenizer_that_its_package_encodes_is_said_so(tmp_path):
+    lines = []
+    progress = Progress()
+    progress.say = lines.append
+    (tmp_path / "a.txt").write_text("2026 was a good year")
+    ranks = str(SOURCE / "tokenmill/tokens/data/gpt2.tiktoken")
+    tokenizer = load(ranks, pattern="nanochat", end_of_text=END)
+
+    pretokenize(tmp_path / "a.txt", tokenizer=tokenizer, progress=progress)
+
+    assert "gpt2.tiktoken is encoded by the package tiktoken" in lines[0]

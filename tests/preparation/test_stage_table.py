@@ -12,7 +12,7 @@ from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs, prepare
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.settings import Settings
-from tokenmill.preparation.stage_table import STAGES, stage_of, stages_for
+from tokenmill.preparation.stage_table import STAGES, stages_for
 from tokenmill.preparation.workspace.work_folder import Workspace
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -64,10 +64,6 @@ def test_status_and_the_slurm_script_use_the_words_of_the_table(corpus, tmp_path
 
     jobs.work(out, JobPart(0, 1))
     assert [stage.name for stage in jobs.status(out).stages] == expected
-
-
-def test_every_stage_has_a_task_of_its_own():
-    assert [stage_of(stage.task.__name__) for stage in STAGES] == [s.name for s in STAGES]
 
 
 def test_the_docs_have_the_same_table():

@@ -8,7 +8,6 @@ from flat import prepare
 
 from tokenmill.base.progress import Progress
 from tokenmill.preparation.pretokenize import pretokenize
-from tokenmill.preparation.workspace.under_way import UnderWay
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.reading.chunks import Chunk
 
@@ -28,19 +27,18 @@ class Watched(Progress):
 def test_each_chunk_is_noted_when_it_is_done(tmp_path):
     workspace = Workspace(tmp_path)
     workspace.root.mkdir()
-    units = UnderWay(workspace)
-    first = units.noting(0, [Chunk([], bytes_in=10), Chunk([], bytes_in=5)])
-    third = UnderWay(workspace).noting(2, [Chunk([], bytes_in=100)])
+    first = workspace.noting(0, [Chunk([], bytes_in=10), Chunk([], bytes_in=5)])
+    third = Workspace(tmp_path).noting(2, [Chunk([], bytes_in=100)])
 
-    assert units.bytes_read(but=[]) == 0
+    assert workspace.bytes_noted(but=[]) == 0
     for chunks, expected in ((first, 0), (first, 10), (third, 10)):
         next(chunks)
-        assert units.bytes_read(but=[]) == expected
+        assert workspace.bytes_noted(but=[]) == expected
     assert [*first, *third] == []
-    assert units.bytes_read(but=[]) == 115
-    assert units.bytes_read(but=[0, 7]) == 100
-    units.clear()
-    assert units.bytes_read(but=[]) == 0
+    assert workspace.bytes_noted(but=[]) == 115
+    assert workspace.bytes_noted(but=[0, 7]) == 100
+    workspace.forget_noted()
+    assert workspace.bytes_noted(but=[]) == 0
 
 
 @pytest.mark.parametrize("kind", ["txt", "jsonl", "txt.gz", "jsonl.gz", "csv", "csv.gz", "parquet"])

@@ -327,10 +327,10 @@ def test_the_order_of_the_names_changes_nothing(arguments, untouched, tmp_path):
     assert hashes_of_files(tmp_path / "out") == untouched
 
 
-def test_many_parts_are_compared_in_groups_with_the_same_outcome(
+def test_what_does_not_fit_into_memory_is_compared_in_batches_with_the_same_outcome(
     arguments, untouched, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("tokenmill.preparation.stages.duplicates.MOST_FILES", 3)
+    monkeypatch.setattr("tokenmill.preparation.stages.duplicates.HASHES_AT_ONCE", 3)
     prepare(out_dir=tmp_path / "out", workers=1, **arguments)
 
     assert hashes_of_files(tmp_path / "out") == untouched

@@ -18,7 +18,6 @@ NOT_FOR_PLAIN_TEXT = {
     "tokenmill.text.reading.read_csv",
     "tokenmill.text.reading.read_jsonl",
     "tokenmill.text.reading.read_parquet",
-    "tokenmill.preparation.planning.compare_encoders",
     "tokenmill.preparation.planning.val_inputs",
     "tokenmill.preparation.stages.cleaned_text",
     "tokenmill.preparation.stages.duplicates",

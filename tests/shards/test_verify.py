@@ -115,7 +115,7 @@ def test_a_file_that_is_gone_short_or_long_is_found_without_reading(folder, name
 
     assert (short.file, short.what, short.found) == (name, "size", f"{len(whole) - 1:,} bytes")
     assert (long.what, long.expected) == ("size", f"{len(whole):,} bytes")
-    assert (gone.what, gone.found) == ("missing", "No such file or directory")
+    assert (gone.what, gone.found) == ("missing", "no such file")
     assert "fetch this file again" in str(gone)
 
 

@@ -1,52 +1,31 @@
-"""Sorted runs and partitions find what a set finds."""
+"""Sorted hashes find what a set finds."""
 
 import numpy as np
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmill.text.cleaning.dedup import (
-    HASH,
-    find_duplicates,
-    hash_all,
-    make_run,
-    partition_bounds,
-)
+from tokenmill.text.cleaning.dedup import HASH, find_on_other_side, find_repeated, hash_all
 
 # Hashes that meet in one half, in both, or at the edges of partitions.
 few = st.sampled_from([0, 1, 2, 1 << 63, (1 << 63) + 1, (1 << 64) - 1, 12345])
-hashes = st.lists(st.tuples(few, few), max_size=30)
+pairs = st.tuples(few, few)
 
 
-@given(st.lists(hashes, max_size=6), st.integers(1, 5))
-def test_duplicates_are_those_a_set_finds(units, num_partitions):
-    seen, expected = set(), set()
-    for unit, found in enumerate(units):
-        for ordinal, value in enumerate(found):
-            if value in seen:
-                expected.add((unit, ordinal))
-            seen.add(value)
-    runs = [
-        make_run(np.array(found, HASH), np.arange(len(found), dtype=np.uint64) + 100 * unit)
-        for unit, found in enumerate(units)
-    ]
-    again = [place for run in runs for place in run.repeated.tolist()]
-    for partition in range(num_partitions):
-        low, high = partition_bounds(partition, num_partitions)
-        inside = [
-            np.array([low <= value < high for value in run.hashes["high"].tolist()], bool)
-            for run in runs
-        ]
-        hashes = np.concatenate(
-            [np.empty(0, HASH), *(r.hashes[i] for r, i in zip(runs, inside, strict=True))]
-        )
-        places = np.concatenate(
-            [np.empty(0, "u8"), *(r.places[i] for r, i in zip(runs, inside, strict=True))]
-        )
-        found = find_duplicates(hashes, places).tolist()
-        assert found == sorted(found) == make_run(hashes, places).repeated.tolist()
-        again += found
-    assert sorted(again) == [100 * unit + ordinal for unit, ordinal in sorted(expected)]
+@given(st.lists(pairs, max_size=60))
+def test_repeated_hashes_are_those_a_set_finds(values):
+    expected = [at for at, value in enumerate(values) if value in values[:at]]
+    assert sorted(find_repeated(np.array(values, HASH)).tolist()) == expected
+
+
+@given(st.lists(st.tuples(pairs, st.booleans()), max_size=60))
+def test_hashes_that_are_first_on_the_other_side(entries):
+    first = {}
+    for value, is_held_out in entries:
+        first.setdefault(value, is_held_out)
+    expected = [at for at, (value, side) in enumerate(entries) if first[value] != side]
+    values, sides = [value for value, _ in entries], np.array([side for _, side in entries], bool)
+    assert sorted(find_on_other_side(np.array(values, HASH), sides).tolist()) == expected
 
 
 def test_a_hash_is_xxh3_128():

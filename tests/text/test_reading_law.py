@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from text.naive import ANYWHERE, LETTERS, naive_clean, naive_documents, read_all
 
 from tokenmill.text.cleaning.clean import clean, join_edge
-from tokenmill.text.inputs.open_input import Source
-from tokenmill.text.reading import align
 from tokenmill.text.reading.chunks import Edge, ReadRules
 from tokenmill.text.reading.split_at import split_at
 
@@ -65,34 +63,6 @@ def test_units_and_chunks_of_any_size_give_the_same_documents(
 
     assert documents == [document for document in expected if document]
     assert dropped.get("empty", 0) == expected.count(b"")
-
-
-@SETTINGS
-@given(
-    text=TEXTS,
-    way=WAYS,
-    place=st.integers(0, 3000),
-    long_line=st.sampled_from([1, 4, 33, 500]),
-    cuts=st.sampled_from([None, LETTERS, ANYWHERE]),
-)
-@example("a b c " * 300, {"document_is": "file"}, 20, 4, LETTERS)
-def test_what_is_settled_stays_when_the_file_grows(
-    tmp_path, monkeypatch, text, way, place, long_line, cuts
-):
-    monkeypatch.setattr(align, "_FIRST_READ", 4)
-    path = tmp_path / "a.txt"
-    path.write_bytes(text.encode())
-    rules = ReadRules(**way, long_line=long_line, cuts=cuts)
-
-    def aligner(size):
-        source = Source(str(path), "a.txt", size, 0, "text", None)
-        return align.Aligner(source, rules, rules.document_rule())
-
-    size = len(text.encode())
-    expected = aligner(size).align(place)
-    for known in range(0, size, 97):
-        if aligner(known).is_settled(place):
-            assert aligner(known).align(place) == expected
 
 
 @SETTINGS

@@ -12,7 +12,7 @@ import torch
 
 from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
 from tokenmill.train import checkpoint
-from tokenmill.train.run_folder import latest
+from tokenmill.train.checkpoint import latest
 
 
 def save(run_dir, step, keep=2):

@@ -52,7 +52,7 @@ def test_sample_writes_to_stdout(trained):
         (["--input_file", "a.txt", "--dataset-dir", "d"], "2 are given"),
         (
             ["--input_file", "a.txt", "--max_itres", "2"],
-            "no option '--max_itres'; did you mean '--max_iters'?",
+            "no such option '--max_itres'. (Did you mean one of: '--max_iters'",
         ),
         (
             ["--input_file", "a.txt", "--n-layer", "2"],

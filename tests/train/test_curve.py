@@ -6,8 +6,9 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from tokenmill.base.markup import ticks
+from tokenmill.train.config import TrainConfig
 from tokenmill.train.curve import draw
-from tokenmill.train.metrics import JsonLines, points
+from tokenmill.train.metrics import RunRecord, points
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -51,15 +52,16 @@ def test_ticks_cover_the_range_in_round_steps(low, high):
 
 
 def test_metrics_after_the_step_of_a_resume_are_dropped(tmp_path):
+    config = TrainConfig(out_dir=str(tmp_path.parent), model_name=tmp_path.name)
     path = tmp_path / "metrics.jsonl"
-    first = JsonLines(path, from_step=0)
+    first = RunRecord(config, is_main=True, from_step=0)
     for step in range(1, 6):
         first.log({"loss": step / 2}, step)
     first.close()
     with path.open("a") as file:
         file.write('{"step": 6, "lo')  # a kill in mid-line
 
-    second = JsonLines(path, from_step=3)
+    second = RunRecord(config, is_main=True, from_step=3)
     second.log({"loss": 9.0}, 4)
     second.close()
 

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from tokenmill.train.config import TrainConfig
 from tokenmill.train.model import GPT, ModelConfig, generate, learning_rate_at, make_optimizer
 
 CONFIG = ModelConfig(vocab_size=64, block_size=16, n_layer=2, n_head=2, n_embd=16)
@@ -64,7 +65,7 @@ def test_it_learns_a_sequence_by_heart_and_says_it():
     model = GPT(CONFIG)
     song = (torch.arange(17) * 7 + 3) % 64
     optimizer = make_optimizer(
-        model, learning_rate=1e-2, weight_decay=0.0, betas=(0.9, 0.95), fused=False
+        model, TrainConfig(learning_rate=1e-2, weight_decay=0.0), fused=False
     )
     for _ in range(60):
         loss = model(song[None, :-1], song[None, 1:]) / 16
@@ -91,9 +92,7 @@ def test_equal_seeds_draw_equal_text_whatever_the_global_generator(model, ids):
 
 
 def test_gains_do_not_decay_and_matrices_do(model):
-    groups = make_optimizer(
-        model, learning_rate=1, weight_decay=0.1, betas=(0.9, 0.95), fused=False
-    ).param_groups
+    groups = make_optimizer(model, TrainConfig(weight_decay=0.1), fused=False).param_groups
 
     decays = {id(p): group["weight_decay"] for group in groups for p in group["params"]}
     assert len(decays) == len(list(model.parameters()))
@@ -102,10 +101,8 @@ def test_gains_do_not_decay_and_matrices_do(model):
 
 
 def test_the_learning_rate_rises_falls_and_stays():
-    rates = [
-        learning_rate_at(s, peak=1.0, floor=0.1, warmup_steps=10, decay_steps=110)
-        for s in range(130)
-    ]
+    config = TrainConfig(learning_rate=1.0, warmup_iters=10, max_iters=110).resolved(1)
+    rates = [learning_rate_at(step, config) for step in range(130)]
 
     assert rates[0] == pytest.approx(0.1)
     assert rates[9] == rates[10] == 1.0

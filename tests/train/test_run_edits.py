@@ -18,9 +18,9 @@ from tokenmill.cli import main
 from tokenmill.edits import Add, Reweight, Skip
 from tokenmill.errors import OrderMismatchError, SettingsMismatchError, TokenmillError
 from tokenmill.train import train
-from tokenmill.train.ask_edits import asked_edits
+from tokenmill.train.edits_file import edits_of_run, words_of
 from tokenmill.train.run_loader import open_run
-from tokenmill.train.trained_part import trained_part
+from tokenmill.train.run_page import trained_part
 
 SETTINGS = {
     **TINY,
@@ -74,7 +74,7 @@ def edits(run, *words):
 
 def read_entries(run):
     """What became of the edits that were asked for."""
-    return asked_edits(run).to_json()["edits"]
+    return edits_of_run(run)["edits"]
 
 
 def plain_loader(base, *edited):
@@ -111,10 +111,10 @@ def test_edits_between_runs_hold_from_the_next_step_on(base, run, capsys):
     first, second = read_entries(run)
     assert (first["kind"], first["read_at_step"]) == ("add", 20)
     assert first["note"] == "asked for by Ada"
-    assert second["changed"] == "what was planned for the steps 24 to 26 is skipped"
+    assert words_of(second) == "skip, steps 24 to 26"
     assert edits(run) == 0
     shown = capsys.readouterr().out
-    assert "another source, crawl" in shown
+    assert "from step 20 on: add, name crawl, data " in shown
     assert "note: asked for by Ada" in shown
     assert "waits" not in shown
 
@@ -156,7 +156,7 @@ def test_the_use_of_one_shard_is_said_in_words():
     loader = BatchLoader(tokenmill.from_array(np.arange(101)), batch_size=2, block_size=10)
     for _ in range(3):
         next(loader)
-    page = trained_part(loader, loader.usage())
+    page = trained_part(loader)
 
     assert "the tokens of its shard were a target 0.6 times" in page
     assert "1 shards" not in page
@@ -191,8 +191,8 @@ def test_a_banned_document_is_not_trained_on_after_the_ban(base, run, tmp_path, 
     assert max(visit.step for visit in loader.when(5)) >= 20
     assert edits(run) == 0
     shown = capsys.readouterr().out
-    assert "from step 20 on, documents 3, 11 to 13 are not trained on" in shown
-    assert f"the documents in {tmp_path / 'forget.txt'} are not trained on" in shown
+    assert "from step 20 on: ban, documents [3, [11, 13]]" in shown
+    assert f"ban, documents {tmp_path / 'forget.txt'}" in shown
 
     (tmp_path / "forget.txt").write_text("1\n")
     with pytest.raises(OrderMismatchError, match=r"forget\.txt is not what it was"):
@@ -266,7 +266,7 @@ def test_edits_while_it_trains_are_taken_at_a_checkpoint_and_wrong_ones_set_asid
         assert words in entry["refused"], entry
     said = capsys.readouterr().err
     assert said.count("is refused:") == 5
-    assert "Edit: what was planned for the steps 30 to 34 is skipped" in said
+    assert "Edit: skip, steps 30 to 34" in said
     assert same_order(run, plain_loader(base, (30, Skip(steps=(30, 35)))))
 
 
@@ -312,9 +312,7 @@ def test_a_run_resumes_on_data_that_was_appended_to_and_this_is_on_record(base, 
     train(settings_in(tmp_path, tmp_path, max_iters=22), resume=True, quiet=True)
 
     (entry,) = read_entries(run)
-    assert entry["changed"] == (
-        "from step 20 on, data has more tokens at its end, which join with its next epoch"
-    )
+    assert (entry["kind"], entry["source"], entry["read_at_step"]) == ("grow", "data", 20)
     loader = open_run(run).loader
     assert more > 0 < loader.usage(600)[0].shards[-1].used
     assert same_order(run, plain_loader(base), range(60))  # the first epoch ends as it began
@@ -335,14 +333,14 @@ def test_a_run_ends_where_its_data_ends(base, run):
     [
         (["--reweight", "web=1"], "one source"),
         (["--skip", "3-4"], "past"),
-        (["--skip", "x"], "--skip is 'x'; expected a number, or two: 120-129"),
+        (["--skip", "x"], "--skip is 'x'; expected numbers such as"),
         (["--reweight", "web"], "--reweight is 'web'"),
         (["--cap", "data=lots"], "'lots' is not a number"),
         (["--add", "a=/not/there", "--weights", "a=1,data=1"], "/not/there"),
-        (["--add", "a=/not/there"], "--add needs the weights of all sources"),
-        (["--weights", "a=1"], "--weights goes with --add"),
+        (["--add", "a=/not/there"], "--add goes with the weights of all sources"),
+        (["--weights", "a=1"], "--add goes with the weights"),
         (["--source", "data"], "--source goes with --ban"),
-        (["--ban", "nothing.txt"], "expected numbers of documents such as 17,20-29"),
+        (["--ban", "nothing.txt"], "--ban is 'nothing.txt'; expected numbers such as"),
     ],
 )
 def test_the_command_refuses_what_the_run_would_refuse(run, capsys, words, message):
@@ -385,7 +383,7 @@ def test_stopped_edited_and_resumed_on_two_ranks_with_one_more_edit_while_they_t
     assert loader.usage(30, shards=False)[0] == loader.usage(shards=False)[0]
     assert [entry["kind"] for entry in read_entries(run)] == ["add", "reweight", "skip"]
     page = (run / "run.html").read_text()
-    assert "another source, crawl" in page
+    assert "add, name crawl" in page
     assert "data is bad" in page
     assert page.count('class="edit"') == 2  # lines in the picture, at the steps 20 and 30
 

@@ -2,8 +2,7 @@
 
 Waits double from `first_wait` to `longest_wait`, each shortened at random by up to a half, so
 that many ranks do not come back together. What the server asks for with Retry-After is waited for
-in full. Tries are counted while no new byte arrives: a slow connection that keeps moving is not an
-error.
+in full.
 """
 
 import email.utils
@@ -27,7 +26,7 @@ class Retry:
     """When to try again."""
 
     attempts: int = 8
-    """Tries in a row in which no new byte arrived."""
+    """Tries of one request, or of one file."""
     first_wait: float = 1.0
     """Seconds before the second try."""
     longest_wait: float = 60.0

@@ -9,7 +9,7 @@ names the closest. Type checkers see the same names through `Unpack` of a TypedD
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 from tokenmill.base.suggest import did_you_mean
 
@@ -63,3 +63,24 @@ def refuse_fields(called: str, options: object, *names: str) -> None:
         if getattr(options, name) != getattr(usual, name):
             kind = type(options).__name__
             raise ValueError(f"{called}() does not use {name} of {kind}; leave it out")
+
+
+def options_of(annotation: Any) -> list[Any]:
+    """Return the values and types that an annotation allows.
+
+    >>> options_of(Literal["a", "b"] | None)
+    ['a', 'b', <class 'NoneType'>]
+    """
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    return [each for part in get_args(annotation) for each in options_of(part)] or [annotation]
+
+
+def check_type(name: str, value: object, annotation: Any) -> None:
+    """Raise a ValueError unless a setting has a value that its annotation allows."""
+    options = options_of(annotation)
+    is_whole_float = type(value) is int and float in options
+    if not (value in options or type(value) in options or is_whole_float):
+        names = (getattr(option, "__name__", option) for option in options)
+        expected = " or ".join(str(option).removesuffix("Type") for option in names)
+        raise ValueError(f"{name} is {value!r}; expected {expected}")

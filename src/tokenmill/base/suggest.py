@@ -6,7 +6,9 @@ from collections.abc import Iterable
 def one_of(name: str, value: object, known: Iterable[object]) -> None:
     """Raise a ValueError that lists the known values unless `value` is one of them."""
     if value not in (known := tuple(known)):
-        raise ValueError(f"{name} is {value!r}; known are: {', '.join(map(str, known))}")
+        names = list(map(str, known))
+        hint = did_you_mean(str(value), names, AS_HINT)
+        raise ValueError(f"{name} is {value!r}; known are: {', '.join(names)}{hint}")
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

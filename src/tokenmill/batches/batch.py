@@ -1,6 +1,6 @@
 """One batch: a (batch_size, block_size + 1) array, its two views, and the names of its samples."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -89,6 +89,32 @@ class HalvedRows:
     @property
     def whole(self) -> np.ndarray:
         return np.concatenate([self.inputs, self.targets[:, -1:]], axis=1)
+
+
+@dataclass(slots=True, eq=False)
+class RowGroup:
+    """The rows of several batches that are read together, one batch after the other.
+
+    Shapes: R rows in all, of T + 1 tokens each, T = block_size.
+    """
+
+    tokens: np.ndarray
+    """(R, T + 1)."""
+    samples: np.ndarray
+    """(batches, rows of a batch): the sample number of each row."""
+    filled: np.ndarray | None = None
+    """(R,) int64: tokens of each row before its padding; None: there is none."""
+    continues: np.ndarray | None = None
+    """(R, T + 1) bool: True for each token that continues the document of the token before it,
+    False if it begins one or is padding; the first of a row means nothing. None: not known."""
+    banned: "Sequence[BannedRuns | None] | None" = None
+    """Of each batch, the tokens that must not become labels."""
+    labels: np.ndarray | None = None
+    """(R, T) int64: the labels, where an augmentation gives others than the tokens say."""
+
+    def cut(self, of_rows: np.ndarray) -> np.ndarray:
+        """An array of all rows as (batches, rows of a batch, ...)."""
+        return of_rows.reshape(*self.samples.shape, *of_rows.shape[1:])
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.batches.batch import Batch, HalvedRows, WholeRows
+from tokenmill.batches.batch import BannedRuns, Batch, HalvedRows, RowGroup, WholeRows
 from tokenmill.batches.located import Located
 from tokenmill.errors import TokenmillError
 from tokenmill.order.order import Order
@@ -25,7 +25,8 @@ from tokenmill.order.spans import Spans
 from tokenmill.order.step_share import StepShare
 from tokenmill.reading.span_reader import SpanReader
 
-if TYPE_CHECKING:  # of rows with documents
+if TYPE_CHECKING:  # what most loaders have no use for
+    from tokenmill.augment.augmenter import Augmenter
     from tokenmill.batches.document_masks import DocumentMarks
     from tokenmill.batches.padding import Padding
     from tokenmill.batches.window_documents import RowBegins
@@ -38,15 +39,16 @@ _KEPT_UP_TO = 16 << 20  # bytes; glibc learns up to 32 MiB
 
 
 class DocumentFields(Protocol):
-    """Finds the fields of batches that say where documents are."""
+    """Finds the tokens of rows that begin a document."""
+
+    looks_at_tokens: bool
+    """True if readers are to look for the end-of-text id as well."""
 
     def locate(self, spans: Spans) -> "RowBegins | None":
         """What can be known without the tokens."""
 
-    def marks(
-        self, spans: Spans, tokens: np.ndarray, begins: "RowBegins | None"
-    ) -> "Sequence[DocumentMarks]":
-        """The fields of each batch; `tokens` are (batches, rows, length)."""
+    def continues(self, spans: Spans, begins: "RowBegins | None", length: int) -> np.ndarray:
+        """(rows, length) bool: False for each token that begins a document, or is padding."""
 
 
 class BatchMaker:
@@ -61,19 +63,28 @@ class BatchMaker:
         *,
         halves: bool = False,
         fields: DocumentFields | None = None,
+        max_documents: int | None = None,
         padding: "Padding | None" = None,
-        changes: Sequence[Callable[[Batch], Batch]] = (),
+        bans: Callable[[Located, int, int], BannedRuns | None] | None = None,
+        augmenter: "Augmenter | None" = None,
     ) -> None:
-        """`halves`: inputs and targets are arrays of their own; then there are no `fields`."""
+        """`halves`: inputs and targets are arrays of their own; then nothing of what follows.
+
+        `bans` gives the banned tokens of one of the located steps.
+        """
         self.order = order
         self.share = share
         self._reader = reader
         self._dtype = np.dtype(dtype)
         self._halves = halves
         self._fields = fields
+        self._max_documents = max_documents
         self._padding = padding
-        self._changes = changes
-        self._most_together = max(1, TOKENS_AT_ONCE // (share.batch_size * order.block_size))
+        self._bans = bans
+        self._augmenter = augmenter
+        # Rows that are augmented, with their labels, should stay in the processor's cache.
+        at_once = TOKENS_AT_ONCE if augmenter is None else TOKENS_AT_ONCE // 4
+        self._most_together = max(1, at_once // (share.batch_size * order.block_size))
         self._coming: tuple[Located, int] | None = None  # the steps from a number on
         reader.follow(self.spans_to_come)
 
@@ -134,11 +145,8 @@ class BatchMaker:
                 together = 1  # what is wrong with one batch is raised when its turn comes
                 continue
             seconds = time.perf_counter() - began
-            for batch in made:
-                for change in self._changes:
-                    batch = change(batch)
-                yield batch
-            del made, batch  # their memory is for the next ones
+            yield from made
+            del made  # their memory is for the next ones
             number = stop
             if seconds > _A_MOMENT:
                 together = max(1, together // 2)
@@ -148,47 +156,79 @@ class BatchMaker:
     def batch_of(self, located: Located, number: int) -> Batch:
         """The samples of one located step as a batch of no step."""
         (batch,) = self._made([-1] * (number + 1), located, number, number + 1)
-        for change in self._changes:
-            batch = change(batch)
         return batch
 
     def _made(self, steps: Sequence[int], located: Located, low: int, high: int) -> list[Batch]:
-        """The batches of the steps number low .. high-1, before `changes`."""
+        """The batches of the steps number low .. high-1."""
         self._coming = located, low
-        num_rows = located.samples.shape[1]
-        length = self.order.block_size + 1
-        spans = located.copies_of(low, high)
-        rows: list[Any]
-        marks: Sequence[DocumentMarks | None] = [None] * (high - low)
+        num_batches = high - low
+        marks: Any = [None] * num_batches
+        labels: Any = marks
+        banned: Any = marks
+        rows: Sequence[HalvedRows] | Sequence[WholeRows]
         if self._halves:
-            halves = np.empty((high - low, 2, num_rows, length - 1), self._dtype)
-            self._reader.read(spans, halves.reshape(-1, length - 1))
-            rows = [HalvedRows(*pair) for pair in halves]
+            rows = self._read_halves(located, low, high)
         else:
-            tokens = np.empty((high - low, num_rows, length), self._dtype)
-            flat = tokens.reshape(-1, length)
-            if self._padding is not None:
-                self._padding.fill(spans, flat)
-            self._reader.read(spans, flat)
-            if self._padding is not None:
-                self._padding.check(spans, flat)
-            if self._fields is not None:
-                marks = self._fields.marks(spans, tokens, located.begins_of(low, high))
-            rows = [WholeRows(batch) for batch in tokens]
+            group = self._read(located, low, high)
+            if self._augmenter is not None:
+                self._augmenter(group)
+            rows = [WholeRows(tokens) for tokens in group.cut(group.tokens)]
+            if group.continues is not None:
+                marks = self._mark_documents(group)
+            if group.labels is not None:
+                labels = group.cut(group.labels)
+            if group.banned is not None:
+                banned = group.banned
+        labels_are_inputs = self._augmenter is not None and self._augmenter.labels_are_inputs
         return [
             Batch(
-                rows[i - low],
-                steps[i],
-                located.samples[i],
-                located.starts[i],
-                located.sources[i],
+                rows[i],
+                steps[low + i],
+                located.samples[low + i],
+                located.starts[low + i],
+                located.sources[low + i],
                 located,
-                i,
-                marks[i - low],
+                low + i,
+                marks[i],
                 self._padding is not None,
+                labels[i],
+                labels_are_inputs,
+                banned[i],
             )
-            for i in range(low, high)
+            for i in range(num_batches)
         ]
+
+    def _read_halves(self, located: Located, low: int, high: int) -> list[HalvedRows]:
+        shape = (high - low, 2, located.samples.shape[1], self.order.block_size)
+        halves = np.empty(shape, self._dtype)
+        self._reader.read(located.copies_of(low, high), halves.reshape(-1, shape[-1]))
+        return [HalvedRows(*pair) for pair in halves]
+
+    def _read(self, located: Located, low: int, high: int) -> RowGroup:
+        spans = located.copies_of(low, high)
+        length = self.order.block_size + 1
+        group = RowGroup(np.empty((spans.num_rows, length), self._dtype), located.samples[low:high])
+        if self._padding is not None:
+            group.filled = spans.filled
+            self._padding.fill(spans, group.tokens)
+        marked = None
+        if self._fields is not None:
+            begins = located.begins_of(low, high)
+            group.continues = self._fields.continues(spans, begins, length)
+            marked = group.continues if self._fields.looks_at_tokens else None
+        self._reader.read(spans, group.tokens, marked)
+        if self._padding is not None:
+            self._padding.check(spans, group.tokens)
+        if self._bans is not None:
+            group.banned = [self._bans(located, step, length) for step in range(low, high)]
+        return group
+
+    def _mark_documents(self, group: RowGroup) -> "list[DocumentMarks]":
+        from tokenmill.batches.document_masks import mark_documents
+
+        assert group.continues is not None
+        filled = None if group.filled is None else group.cut(group.filled)
+        return mark_documents(group.cut(group.continues), filled, self._max_documents)
 
 
 @functools.cache

@@ -10,11 +10,13 @@ from tokenmill.errors import FormatError
 
 
 class IdCheck:
-    """The largest id that may come from one dataset; readers compare while they copy."""
+    """What readers look for among the ids of one dataset while they copy: see `IdLimit`."""
 
     def __init__(self, data: TokenDataset, dtype: npt.DTypeLike, check_ids: bool) -> None:
         self._data = data
         self._dtype = np.dtype(dtype)
+        self.end_of_text = data.end_of_text_id
+        self.comes_before = data.end_of_text_comes == "before"
         # Seen as unsigned, an id below 0 is huge: one look for the largest finds it as well.
         self.largest = int(np.iinfo(f"u{data.dtype.itemsize}").max)
         if check_ids or not np.can_cast(data.dtype, self._dtype):

@@ -18,11 +18,9 @@ class Padding:
         self._ids = np.array([data.end_of_text_id or 0 for data in datasets], np.int64)
 
     def fill(self, spans: Spans, out: np.ndarray) -> None:
-        """Fill whole rows, (rows, columns), before their spans are read."""
-        if len(self._ids) == 1:
-            out.fill(self._ids[0])
-        else:
-            out[:] = self._ids[spans.row_sources, None]
+        """Fill the rows that have padding, (rows, columns), before their spans are read."""
+        padded = np.flatnonzero(spans.filled < out.shape[1])
+        out[padded] = self._ids[spans.row_sources[padded], None]
         if self._begin_token is not None:
             after = spans.after_begin
             out[spans.row[after], spans.column[after] - 1] = self._begin_token

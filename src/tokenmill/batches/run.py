@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from tokenmill.base.suggest import one_of
-from tokenmill.batches.batch import Batch
+from tokenmill.batches.batch import BannedRuns
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.batch_maker import BatchMaker, DocumentFields
 from tokenmill.batches.id_check import IdCheck, check_dtype
+from tokenmill.batches.located import Located
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.arrangement import Arrangement
 from tokenmill.order.order import ANYWHERE, Order, SourceOrder
@@ -69,12 +70,12 @@ class RunSettings:
         from tokenmill.augment.known_ids import IdRules
 
         rules = IdRules(np.dtype(self.form.dtype), self.form.check_ids)
-        augmenter = make_augmenter(
-            self.augment, datasets, self.order.seed, self.order.begin_token, rules
-        )
-        return replace(
-            augmenter,
-            max_documents=self.form.max_documents,
+        return make_augmenter(
+            self.augment,
+            datasets,
+            self.order.seed,
+            self.order.begin_token,
+            rules,
             hides_documents=not self.shows_documents,
         )
 
@@ -103,8 +104,8 @@ class Run:
     """The weights of a mixture; None for one dataset."""
     settings: RunSettings
     order: Order
-    mask: Callable[[Batch], Batch] | None = None
-    """Masks the targets of a batch that an edit has banned."""
+    bans: Callable[[Located, int, int], BannedRuns | None] | None = None
+    """Finds the tokens of a batch that an edit has banned."""
 
     @classmethod
     def of(cls, data: "TokenDataset | Mixture", settings: RunSettings) -> "Run":
@@ -187,7 +188,6 @@ class Run:
         """What makes the batches of a rank; `any_order`: samples may be asked for in any order."""
         form = self.settings.form
         augmenter = self.settings.augmenter(self.datasets)
-        changes = [change for change in (self.mask, augmenter) if change is not None]
         fields = self._document_fields(self.settings.needs_documents(augmenter))
         padding = None
         if self.settings.order.of_documents:
@@ -199,10 +199,12 @@ class Run:
             self._reader(any_order),
             share,
             form.dtype,
-            halves=form.halves and fields is None and not changes,
+            halves=form.halves and not (fields or self.bans or augmenter),
             fields=fields,
+            max_documents=form.max_documents,
             padding=padding,
-            changes=changes,
+            bans=self.bans,
+            augmenter=augmenter,
         )
 
     def _document_fields(self, is_needed: bool) -> DocumentFields | None:
@@ -210,10 +212,9 @@ class Run:
             return None
         from tokenmill.batches.window_documents import PieceFields, WindowFields
 
-        max_documents = self.settings.form.max_documents
         if self.settings.order.of_documents:
-            return PieceFields(max_documents)
-        return WindowFields(self.datasets, self.settings.order.block_size + 1, max_documents)
+            return PieceFields()
+        return WindowFields(self.datasets, self.settings.order.block_size + 1)
 
     def _reader(self, any_order: bool) -> SpanReader:
         """The reader of each dataset, chosen for the order in which it will be read."""

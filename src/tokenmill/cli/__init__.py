@@ -1,29 +1,24 @@
 """The command `tokenmill`: one file per command, imported when it is called.
 
-group.py              a command with subcommands
-flags.py              flags that several commands share, or made from the fields of a dataclass
-outcome.py            the output of a command: results, notes, or JSON; `--json` and `--quiet`
-hints.py              hints of the library, which are Python, as flags of a command
-prepare.py            tokenize text files into shards; `prepare plan` writes only the plan
-prepare_jobs.py       `prepare work`, `status`, `finish` and `slurm`: the plan as numbered jobs
-pretokenize.py        tokenize one text file into one .npy next to it
-retokenize.py         encode the documents of a dataset with another tokenizer
-download.py           fetch token shards from the Hugging Face hub
-upload.py             push a dataset to the hub
-convert.py            copy a dataset from or to another format
-inspect.py            print what a dataset holds and how it was made
-show.py               print its text: documents, windows, batches
-verify.py             check that it is whole, unchanged and sound
-view.py               browse it in pages, or save one page
-tokenizer.py          the command `tokenizer`, which has the others
-tokenizer_train.py    `tokenizer train`: merges from text files
-tokenizer_show.py     `tokenizer show`: what is in one
-tokenizer_compare.py  `tokenizer compare`: two on the same text
-train.py              train a small GPT
-train_slurm.py        the same as a Slurm job, from submit_job.sh
-edits.py              the edits of a run, and asking for one
-when.py               when a run trained on a document
-sample.py             text from a trained model
+group.py         a command with subcommands
+flags.py         flags that several commands share, or made from the fields of a dataclass
+outcome.py       the output of a command: results, notes, JSON; hints of the library as flags
+prepare.py       tokenize text files into shards
+prepare_jobs.py  `prepare plan`, `work`, `status`, `finish` and `slurm`: the same as numbered jobs
+pretokenize.py   tokenize one text file into one .npy next to it
+retokenize.py    encode the documents of a dataset with another tokenizer
+download.py      fetch token shards from the Hugging Face hub
+upload.py        push a dataset to the hub
+convert.py       copy a dataset from or to another format
+inspect.py       print what a dataset holds and how it was made
+show.py          print its text: documents, windows, batches
+verify.py        check that it is whole, unchanged and sound
+view.py          browse it in pages, or save one page
+tokenizer.py     train a tokenizer, show one, compare two
+train.py         train a small GPT; `train slurm` prints it as a job, from submit_job.sh
+edits.py         the edits of a run, and asking for one
+when.py          when a run trained on a document
+sample.py        text from a trained model
 """
 
 import importlib
@@ -36,7 +31,7 @@ import click
 
 from tokenmill.base.human import visible
 from tokenmill.base.suggest import did_you_mean
-from tokenmill.cli.hints import as_flags
+from tokenmill.cli.outcome import as_flags
 from tokenmill.errors import TokenmillError
 from tokenmill.version import __version__
 
@@ -75,19 +70,12 @@ class Commands(click.Group):
         return [name for commands in COMMANDS.values() for name in commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
-            return None
+        names = self.list_commands(ctx)
+        if cmd_name not in names:
+            close = did_you_mean(cmd_name, names)
+            raise click.UsageError(f"no command is called {cmd_name!r}{close}", ctx)
         command: click.Command = importlib.import_module(f"tokenmill.cli.{cmd_name}").command
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        known = self.list_commands(ctx)
-        if not name.startswith("-") and name not in known:
-            raise click.UsageError(f"no command is called {name!r}{did_you_mean(name, known)}", ctx)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Commands by what one wants to do, without importing any."""
@@ -158,30 +146,26 @@ def main(args: list[str] | None = None) -> NoReturn:
         elif os.environ.get("TOKENMILL_TRACEBACK"):
             raise
         typed = sys.argv[1:] if args is None else args
-        print(visible(f"error: {_as_typed(str(error), typed)}"), file=sys.stderr)
+        print(visible(f"error: {_in_flags_of(typed, str(error))}"), file=sys.stderr)
         sys.exit(code)
 
 
 def _explain(misuse: click.ClickException) -> str:
-    """The mistake in the words of a command, and its usage."""
+    """Return the mistake in the words of a command, and its usage."""
+    message = misuse.format_message().removesuffix(".")
     context = getattr(misuse, "ctx", None)
     if context is None:
-        return misuse.format_message()
-    message = misuse.format_message().removesuffix(".")
-    message = message[0].lower() + message[1:]
-    if isinstance(misuse, click.NoSuchOption):
-        known = [name for option in context.command.params for name in option.opts]
-        close = did_you_mean(misuse.option_name, known)
-        message = f"{context.command_path} has no option {misuse.option_name!r}{close}"
+        return message
     usage = " ".join(context.command.collect_usage_pieces(context))
     path = context.command_path
+    message = message[0].lower() + message[1:]
     return f"{message}\n\nhint: {path} {usage}; `{path} --help` says more"
 
 
-def _as_typed(text: str, typed: list[str]) -> str:
-    """An error in the words of the command that was given."""
-    names = [word for word in typed if not word.startswith("-")]
+def _in_flags_of(words: list[str], text: str) -> str:
+    """Return an error in the words of the command that was typed."""
+    names = [word for word in words if not word.startswith("-")]
     command: click.Command | None = tokenmill
     while isinstance(command, click.Group):
         command = command.get_command(click.Context(command), names.pop(0) if names else "")
-    return text if command is None else as_flags(text, command, typed)
+    return text if command is None else as_flags(text, command)

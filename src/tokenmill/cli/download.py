@@ -30,7 +30,7 @@ def command(
     all training shards; when a split is asked for, the last one is held out for validation.
 
     Every file is checked by size and hash before it gets its name. What is here and right is not
-    fetched again; a download that was stopped resumes where it stopped.
+    fetched again: a download that was stopped continues with the files that are missing.
 
     \b
     Examples:

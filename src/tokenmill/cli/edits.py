@@ -1,7 +1,6 @@
 """`tokenmill edits`: the edits of a run; and a way to ask for one, also while it trains."""
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +9,12 @@ import click
 from tokenmill.base.address import is_remote
 from tokenmill.cli.flags import SectionedCommand, position, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.train.config import WEIGHTS, named_values, number, number_ranges
 
 if TYPE_CHECKING:
     from tokenmill.edits.edit_values import Edit
 
 ASK = {"section": "Ask for an edit"}
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 @click.command(cls=SectionedCommand)
@@ -45,76 +44,71 @@ def command(run: str, at: int | None, note: str | None, quiet: bool, **flags: An
         tokenmill edits runs/gpt --add crawl=data/crawl --weights data=0.5,crawl=0.5
         tokenmill edits runs/gpt --ban 4711 --source crawl --note "request 12"
     """
-    from tokenmill.train.ask_edits import ask_for, asked_edits, lines_of_edits
-    from tokenmill.train.edit_words import what_changes
+    from tokenmill.train.edits_file import ask_for, edits_of_run, lines_of_edits, words_of
 
     wanted = edits_of_flags(**flags)
     if not wanted:
-        edits = asked_edits(Path(run)).to_json()
+        edits = edits_of_run(Path(run))
         none = [] if any(edits.values()) else ["no edits"]
         return Outcome(edits, results=lines_of_edits(edits), notes=none)
-    requests = [asked.to_json() for asked in ask_for(Path(run), wanted, step=at, note=note)]
+    requests = ask_for(Path(run), wanted, step=at, note=note)
     when = "the run takes it when it starts, or at its next checkpoint"
-    return Outcome(
-        requests, notes=[f"asked for: {what_changes(asked)}; {when}" for asked in requests]
-    )
+    return Outcome(requests, notes=[f"asked for: {words_of(asked)}; {when}" for asked in requests])
 
 
 def edits_of_flags(
     *,
-    add: str | None = None,
-    weights: str | None = None,
-    reweight: str | None = None,
-    cap: str | None = None,
-    then: str = "share",
-    skip: str | None = None,
-    ban: str | None = None,
-    ban_tokens: str | None = None,
-    source: str | None = None,
+    add: str | None,
+    weights: str | None,
+    reweight: str | None,
+    cap: str | None,
+    then: str,
+    skip: str | None,
+    ban: str | None,
+    ban_tokens: str | None,
+    source: str | None,
 ) -> "list[Edit]":
     """Return the edits that the flags ask for."""
     from tokenmill.edits.edit_values import Add, Ban, Cap, Reweight, Skip
-    from tokenmill.train.named_values import numbers_of, pair_of
 
+    if (add is None) != (weights is None):
+        raise ValueError("--add goes with the weights of all sources: --weights data=1,crawl=1")
+    if source is not None and ban is None and ban_tokens is None:
+        raise ValueError("--source goes with --ban and --ban_tokens")
     edits: list[Edit] = []
-    if add is not None:
-        name, path = pair_of(add, "--add", "crawl=data/crawl")
-        if weights is None:
-            raise ValueError("--add needs the weights of all sources: --weights data=0.5,crawl=0.5")
+    if add is not None and weights is not None:
+        name, _, path = add.partition("=")
+        if not path:
+            raise ValueError(f"--add is {add!r}; expected a name and data: crawl=data/crawl")
         path = path if is_remote(path) else os.path.abspath(path)  # the run may be elsewhere
-        edits.append(Add(name, path, weights=numbers_of(weights, "--weights")))
-    elif weights is not None:
-        raise ValueError("--weights goes with --add; --reweight changes the weights of a run")
+        edits.append(Add(name, path, weights=_weights(weights, "--weights")))
     if reweight is not None:
-        edits.append(Reweight(numbers_of(reweight, "--reweight")))
+        edits.append(Reweight(_weights(reweight, "--reweight")))
     if cap is not None:
-        edits.append(Cap(numbers_of(cap, "--cap", int), then=then))
+        edits.append(Cap(named_values(cap, "--cap", "wiki=4", int), then=then))
     if skip is not None:
         edits.append(Skip(steps=_range(skip, "--skip")))
     if ban is not None:
         edits.append(Ban(documents=_documents(ban), source=source))
     if ban_tokens is not None:
         edits.append(Ban(tokens=_range(ban_tokens, "--ban_tokens"), source=source))
-    if source is not None and ban is None and ban_tokens is None:
-        raise ValueError("--source goes with --ban and --ban_tokens")
     return edits
 
 
+def _weights(text: str, flag: str) -> dict[str, Any]:
+    return named_values(text, flag, WEIGHTS, number)
+
+
 def _range(text: str, flag: str) -> tuple[int, int]:
-    """120-129, both included, or one number."""
-    match = _RANGE.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"{flag} is {text!r}; expected a number, or two: 120-129")
-    return int(match[1]), int(match[2] or match[1]) + 1
+    """Return 120-129 as its first number and the one after its last."""
+    numbers, *others = number_ranges(text, flag)
+    if others:
+        raise ValueError(f"{flag} is {text!r}; expected one range, such as 120-129")
+    return numbers.start, numbers.stop
 
 
 def _documents(text: str) -> Any:
-    """17,20-29 as numbers; anything else is the path of a file with a number in each line."""
-    parts = [_RANGE.fullmatch(part.strip()) for part in text.split(",")]
-    if all(parts):
-        return [n for part in parts if part for n in range(*_range(part[0], "--ban"))]
-    if not Path(text).is_file():
-        raise ValueError(
-            f"--ban is {text!r}; expected numbers of documents such as 17,20-29, or a file of them"
-        )
-    return os.path.abspath(text)
+    """Return 17,20-29 as numbers; the path of a file with a number per line as it is."""
+    if not set(text) <= set("0123456789,- ") and Path(text).is_file():
+        return os.path.abspath(text)
+    return [number for numbers in number_ranges(text, "--ban") for number in numbers]

@@ -10,12 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields
 from types import MappingProxyType, NoneType
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 import click
 
 from tokenmill.base.human import parse_bytes, parse_count
 from tokenmill.base.progress import Progress
+from tokenmill.base.signatures import options_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -110,31 +111,22 @@ def as_keywords(options: Mapping[str, Any], progress: Progress | None = None) ->
     return keywords
 
 
-# Types of flags. An error is given to click by name, so that it says which flag is wrong.
-
-
-def whole(value: str | int) -> int:
+class Whole(click.IntRange):
     """A whole number, also written as 64k or 10M."""
-    try:
-        return parse_count(str(value))
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+
+    name = "whole number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            number = parse_count(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return super().convert(number, param, ctx)
 
 
-def position(value: str | int) -> int:
-    """A whole number from 0 on."""
-    return _at_least(0, whole(value))
-
-
-def count(value: str | int) -> int:
-    """A whole number from 1 on."""
-    return _at_least(1, whole(value))
-
-
-def _at_least(least: int, number: int) -> int:
-    if number < least:
-        raise click.BadParameter(f"{number:,} is less than {least:,}")
-    return number
+whole = Whole()
+position = Whole(0)
+count = Whole(1)
 
 
 def size(value: str | int) -> int:
@@ -177,34 +169,27 @@ def settings_flags(
     """A flag for each field of a dataclass (or those in `only`); one that is not given is None."""
     return together(
         *(
-            _flag(field, words, aliases.get(field.name, ""))
+            _flag(field, *words, aliases.get(field.name, ""))
             for field, words in zip(fields(settings), field_words(settings), strict=True)
             if not only or field.name in only
         )
     )
 
 
-class FieldWords(NamedTuple):
-    """The help of a field, and the title of its section."""
-
-    help: str
-    section: str
-
-
 # A title in a comment, or a field with the docstring under it.
 _TITLE_OR_FIELD = re.compile(r'^    (?:# ([^\n]+)|\w+: [^\n]+\n    """(.+?)"""$)', re.M | re.S)
 
 
-def field_words(settings: type) -> Iterator[FieldWords]:
-    """The words of each field, in order, from the source of the dataclass."""
+def field_words(settings: type) -> Iterator[tuple[str, str]]:
+    """Yield the help of each field and the title of its section, from the dataclass's source."""
     section = "Options"
     for title, docstring in _TITLE_OR_FIELD.findall(inspect.getsource(settings)):
         if docstring:
-            yield FieldWords(" ".join(docstring.split()).removesuffix("."), section)
+            yield " ".join(docstring.split()).removesuffix("."), section
         section = title or section
 
 
-def _flag(field: "Field[Any]", words: FieldWords, alias: str) -> Callable[[F], F]:
+def _flag(field: "Field[Any]", text: str, section: str, alias: str) -> Callable[[F], F]:
     kind, choices = kind_of(field)
     # A switch that is not off by default has two flags, so that both can be written down.
     no = f"/--no_{field.name}" if kind is bool and field.default is not False else ""
@@ -220,15 +205,11 @@ def _flag(field: "Field[Any]", words: FieldWords, alias: str) -> Callable[[F], F
         options = {"metavar": "N", "type": whole}
     elif kind is float:
         options = {"metavar": "X", "type": float}
-    text = _help(words.help, choices, field.default)
-    return click.option(*names, cls=Flag, default=None, help=text, section=words.section, **options)
+    text = _help(text, choices, field.default)
+    return click.option(*names, cls=Flag, default=None, help=text, section=section, **options)
 
 
-def kind_of(field: "Field[Any]") -> tuple[Any, tuple[str, ...]]:
-    """The type of a field without None, and its choices if it is a Literal."""
-    annotation: Any = field.type
-    if NoneType in get_args(annotation):
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) is Literal:
-        return str, get_args(annotation)
-    return annotation, ()
+def kind_of(field: "Field[Any]") -> tuple[type, tuple[str, ...]]:
+    """Return the type of a field without None, and its choices if it is a Literal."""
+    kinds = [kind for kind in options_of(field.type) if kind is not NoneType]
+    return (str, tuple(kinds)) if isinstance(kinds[0], str) else (kinds[0], ())

@@ -26,8 +26,7 @@ def command(path: str, quiet: bool, **options: Any) -> Outcome:
         tokenmill inspect data/corpus --json | jq .splits.train.tokens
     """
     from tokenmill.errors import NotADatasetError
-    from tokenmill.look.inspect import inspect, lines
-    from tokenmill.look.list_datasets import list_datasets
+    from tokenmill.look.inspect import inspect, lines, list_datasets
 
     try:
         known = inspect(path, **given(options))

@@ -3,10 +3,21 @@
 A command that has an outcome returns an `Outcome` and is decorated with `@prints_outcome`, which
 adds `--json` and `--quiet`. One rule for all: results and errors are always printed; notes and
 progress are not with `--quiet`; `--json` prints one JSON value in place of results and notes.
+
+The library writes hints as Python; a command prints them as its own flags (`as_flags`):
+
+    tokenmill.open("train.bin", dtype="uint16")   becomes   --dtype uint16
+    tokenmill.open("data/corpus")                           data/corpus
+    pass overwrite=True to replace it                       pass --overwrite to replace it
+    pass run=Run(max_ram="600M")                            pass --max_ram 600M
+
+Only what is a flag of the command is changed: another call is still the way, in Python.
 """
 
 import functools
 import json
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,6 +26,13 @@ from typing import Any
 import click
 
 from tokenmill.base.human import visible
+from tokenmill.base.progress import Progress, open_progress
+
+_VALUE = r'True|False|"[^"]*"|-?\d[\d_.]*|'
+_ARGUMENT = re.compile(rf"\b(\w+)=({_VALUE})")
+_CALL = rf'(?:tokenmill\.open|load)\("(?P<path>[^"]*)"(?P<arguments>(?:, \w+=(?:{_VALUE}))*)\)'
+_CALL_OR_ARGUMENT = re.compile(rf"{_CALL}|{_ARGUMENT.pattern}")
+_OPTIONS = re.compile(r"\b(?:(?:run=)?Run|(?:details=)?Details)\(([^()]*?)(?:\.\.\.)?\)")
 
 
 @dataclass(frozen=True)
@@ -53,3 +71,41 @@ def prints_outcome(command: Callable[..., Outcome]) -> Callable[..., None]:
             sys.exit(outcome.exit_code)
 
     return run
+
+
+def progress_of(quiet: bool) -> Progress:
+    """Return the progress of the command that runs; its sentences name flags."""
+    return open_progress(quiet=quiet, words=in_flags)
+
+
+def in_flags(text: str) -> str:
+    """Return the text in the words of the command that runs."""
+    return as_flags(text, click.get_current_context().command)
+
+
+def as_flags(text: str, command: click.Command) -> str:
+    """Return the text with calls and arguments as flags of `command`."""
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    flags = {option.name: option for option in options if not option.hidden}
+    if "token_pattern" in flags:
+        flags["pattern"] = flags["token_pattern"]  # its name in `load`
+
+    def written(match: re.Match[str]) -> str:
+        if match["path"] is None:
+            return _flag(flags[match[3]], match[4]) if match[3] in flags else match[0]
+        arguments = dict(_ARGUMENT.findall(match["arguments"]))
+        if not set(arguments) - {"split"} <= set(flags):  # without --split, a command reads all
+            return match[0]
+        words = [_flag(flags[name], value) for name, value in arguments.items() if name in flags]
+        return " ".join(words) or shlex.quote(match["path"])
+
+    return _CALL_OR_ARGUMENT.sub(written, _OPTIONS.sub(r"\1", text))
+
+
+def _flag(option: click.Option, value: str) -> str:
+    """Return one argument as it is typed."""
+    own = f"--{option.name}"
+    name = own if own in option.opts else max(option.opts, key=len)
+    if value == "False":
+        return next(iter(option.secondary_opts), f"--no_{option.name}")
+    return name if value in ("True", "") else f"{name} {shlex.quote(value.strip(chr(34)))}"

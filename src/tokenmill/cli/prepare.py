@@ -1,4 +1,4 @@
-"""`tokenmill prepare`: tokenize text files into shards; `prepare plan` only plans it."""
+"""`tokenmill prepare`: tokenize text files into shards."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.human import human_bytes, human_rate, plural
-from tokenmill.base.progress import open_progress
 from tokenmill.cli import flags
 from tokenmill.cli.flags import switch, value
-from tokenmill.cli.group import GroupWithMain, Subcommand
-from tokenmill.cli.hints import in_flags
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.group import GroupWithMain
+from tokenmill.cli.outcome import Outcome, in_flags, prints_outcome, progress_of
 from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,10 +21,8 @@ WHERE = {"section": "Input and output"}
 RUNNING = {"section": "Running"}
 ENGINES = ("local", "ray")
 BYTES_PER_WORKER = 16 << 20  # less is done before another process is there
-VAL_INPUT = "--val_input"
-VAL_GROUPS = "tokenmill.val_input"  # where the words of each --val_input are kept in a context
 CLEAN_ALIAS = "--normalize/--no_normalize"
-no_dedup_switch = switch("--no_dedup", "--dedup none", section="Cleaning", hidden=True)
+no_dedup_switch = click.option("--no_dedup", "dedup", flag_value="none", hidden=True)
 # What `prepare` and `prepare plan` both take.
 preparation_options = flags.together(
     click.argument("inputs", nargs=-1, metavar="INPUT..."),
@@ -53,26 +49,25 @@ class TakesValInput(flags.SectionedCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest, groups = split_val_input(args)
-        ctx.meta[VAL_GROUPS] = groups
-        return super().parse_args(ctx, rest)
+        unused = super().parse_args(ctx, rest)
+        ctx.params["val_input"] = groups
+        return unused
 
 
 def split_val_input(args: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """All other words; and the words of each `--val_input`, up to the next flag."""
+    """Return all other words; and the words of each `--val_input`, up to the next flag."""
     rest: list[str] = []
     groups: list[list[str]] = []
     current = rest
     for at, word in enumerate(args):
         if word == "--":
-            rest += args[at:]
-            break
-        is_flag = word.startswith("-") and word != "-"
+            return rest + list(args[at:]), groups
         name, equals, first = word.partition("=")
-        if is_flag and name.replace("-", "_") == VAL_INPUT.replace("-", "_"):
+        if name.replace("-", "_") == "__val_input":
             current = [first] if equals else []
             groups.append(current)
             continue
-        if is_flag:
+        if word.startswith("-") and word != "-":
             current = rest
         current.append(word)
     return rest, groups
@@ -81,7 +76,7 @@ def split_val_input(args: Sequence[str]) -> tuple[list[str], list[list[str]]]:
 @click.command(cls=TakesValInput)
 @preparation_options
 @flags.workers_option
-@value("--engine", "KIND", "Here or on a Ray cluster", choices=ENGINES, default="local", **RUNNING)
+@value("--engine", "KIND", "Here or on a cluster", choices=ENGINES, default="local", **RUNNING)
 @value("--ray_address", "ADDRESS", "The cluster: auto, or HOST:PORT", **RUNNING)
 @switch("--estimate", "Read about 1 %, print what to expect, write nothing")
 @prints_outcome
@@ -115,7 +110,7 @@ def run_command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Ou
         return Outcome(found.to_json(), results=[found.to_text()])
     from tokenmill.preparation.prepare import prepare
 
-    with open_progress(quiet=quiet, words=in_flags) as progress:
+    with progress_of(quiet) as progress:
         summary = prepare(inputs, out_dir, **flags.as_keywords(options, progress))
     return Outcome(summary.to_json(), notes=summary_lines(summary))
 
@@ -132,67 +127,21 @@ def start_workers(inputs: Sequence[str], settings: Mapping[str, Any]) -> None:
         start_early(number, "tokenmill.preparation.stages.encode")
 
 
-@click.command(cls=TakesValInput)
-@preparation_options
-@prints_outcome
-def plan(out_dir: str, quiet: bool, **options: Any) -> Outcome:
-    """Write the plan of a preparation, for jobs that share the work.
-
-    The options are those of `tokenmill prepare`. Inputs and OUT must be seen by all machines under
-    the same path. An existing plan of the same inputs and settings is left as it is.
-    """
-    from tokenmill.preparation import jobs
-    from tokenmill.preparation.stages.accounts import Summary
-    from tokenmill.text.inputs.open_input import printable
-
-    inputs = take_inputs(options)
-    made = jobs.plan(inputs, out_dir, **flags.as_keywords(options))
-    if isinstance(made, Summary):
-        done = f"{made.out_dir} is finished: there is nothing to plan"
-        return Outcome(made.to_json(), notes=[done])
-    run = options["work_dir"] or out_dir
-    units = len(made.units)
-    parts = jobs.usual_parts(made)
-    return Outcome(
-        {"run": printable(run), "units": units, "bytes": made.bytes_in, "parts": parts},
-        results=[f"{plural(units, 'unit')}, {human_bytes(made.bytes_in)} of input"],
-        notes=[
-            f"next: tokenmill prepare slurm {run} --parts {parts} > job.sbatch",
-            f"  or: tokenmill prepare work {run} --part K/N, K from 0 to N-1",
-        ],
-    )
-
-
 def take_inputs(options: dict[str, Any]) -> list[str]:
-    """Take the inputs out of the options, and put `val_input` and `dedup` there."""
-    inputs = [*options.pop("inputs"), *options.pop("input_files")]
-    options["val_input"] = _val_input()
-    if not inputs and not (options["val_input"] and options["append"]):
-        what = "name files, folders, globs, or - for stdin"
-        if options["val_input"]:
-            what = "all words after --val_input are held out: name the inputs to train on before it"
-        raise click.UsageError(f"no input was given; {what}")
-    drop_no_dedup(options)
-    return inputs
-
-
-def drop_no_dedup(options: dict[str, Any]) -> None:
-    """`--no_dedup` becomes `--dedup none`."""
-    if options.pop("no_dedup"):
-        if options["dedup"] not in (None, "none"):
-            kind = options["dedup"]
-            raise click.UsageError(f"--no_dedup and --dedup {kind} contradict each other")
-        options["dedup"] = "none"
-
-
-def _val_input() -> Any:
-    """The files given as --val_input to the command that runs; None without it."""
+    """Take the inputs out of the options, and read `val_input`."""
     from tokenmill.preparation.planning.val_inputs import read_words
 
-    groups = click.get_current_context().meta[VAL_GROUPS]
+    inputs = [*options.pop("inputs"), *options.pop("input_files")]
+    groups = options["val_input"]
     if [] in groups:
-        raise click.UsageError(f"{VAL_INPUT} takes a file, a folder or a glob")
-    return read_words(groups) if groups else None
+        raise click.UsageError("--val_input takes a file, a folder or a glob")
+    options["val_input"] = read_words(groups) if groups else None
+    if not inputs and not (groups and options["append"]):
+        what = "name files, folders, globs, or - for stdin"
+        if groups:
+            what = "all words after --val_input are held out: name the inputs to train on before it"
+        raise click.UsageError(f"no input was given; {what}")
+    return inputs
 
 
 def summary_lines(summary: "Summary") -> Iterator[str]:
@@ -223,11 +172,12 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
 
 command = GroupWithMain(
     run_command,
+    "prepare_jobs",
     {
-        "plan": Subcommand("Write the plan, for jobs that share the work", "prepare:plan"),
-        "work": Subcommand("Do one part of what can be done now", "prepare_jobs:work"),
-        "status": Subcommand("Print what is done and what is missing", "prepare_jobs:status"),
-        "finish": Subcommand("Do the rest, write the manifest", "prepare_jobs:finish"),
-        "slurm": Subcommand("Print a script that submits all of these", "prepare_jobs:slurm"),
+        "plan": "Write the plan, for jobs that share the work",
+        "work": "Do one part of what can be done now",
+        "status": "Print what is done and what is missing",
+        "finish": "Do the rest, write the manifest",
+        "slurm": "Print a script that submits all of these",
     },
 )

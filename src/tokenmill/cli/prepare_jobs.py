@@ -1,15 +1,50 @@
-"""`tokenmill prepare work|status|finish|slurm`: a planned preparation as numbered jobs."""
+"""`tokenmill prepare plan|work|status|finish|slurm`: a preparation as numbered jobs."""
 
 import os
 from typing import Any
 
 import click
 
-from tokenmill.base.human import plural
-from tokenmill.base.progress import open_progress
+from tokenmill.base.human import human_bytes, plural
 from tokenmill.cli.flags import as_keywords, count, value, work_options, workers_option
-from tokenmill.cli.outcome import Outcome, prints_outcome
-from tokenmill.cli.prepare import summary_lines
+from tokenmill.cli.outcome import Outcome, prints_outcome, progress_of
+from tokenmill.cli.prepare import (
+    TakesValInput,
+    preparation_options,
+    summary_lines,
+    take_inputs,
+)
+
+
+@click.command(cls=TakesValInput)
+@preparation_options
+@prints_outcome
+def plan(out_dir: str, quiet: bool, **options: Any) -> Outcome:
+    """Write the plan of a preparation, for jobs that share the work.
+
+    The options are those of `tokenmill prepare`. Inputs and OUT must be seen by all machines under
+    the same path. An existing plan of the same inputs and settings is left as it is.
+    """
+    from tokenmill.preparation import jobs
+    from tokenmill.preparation.stages.accounts import Summary
+    from tokenmill.text.inputs.open_input import printable
+
+    inputs = take_inputs(options)
+    made = jobs.plan(inputs, out_dir, **as_keywords(options))
+    if isinstance(made, Summary):
+        done = f"{made.out_dir} is finished: there is nothing to plan"
+        return Outcome(made.to_json(), notes=[done])
+    run = options["work_dir"] or out_dir
+    units = len(made.units)
+    parts = jobs.usual_parts(made)
+    return Outcome(
+        {"run": printable(run), "units": units, "bytes": made.bytes_in, "parts": parts},
+        results=[f"{plural(units, 'unit')}, {human_bytes(made.bytes_in)} of input"],
+        notes=[
+            f"next: tokenmill prepare slurm {run} --parts {parts} > job.sbatch",
+            f"  or: tokenmill prepare work {run} --part K/N, K from 0 to N-1",
+        ],
+    )
 
 
 @click.command()
@@ -29,7 +64,7 @@ def work(run: str, part: str, workers: int, wait: float, quiet: bool) -> Outcome
     from tokenmill.preparation import jobs
 
     which = JobPart.parse(part)
-    with open_progress(quiet=quiet) as progress:
+    with progress_of(quiet) as progress:
         report = jobs.work(run, which, workers=workers, wait=wait, progress=progress)
     lines = [f"{run} is finished: there is nothing to do"] if report.finished else []
     for stage in report.stages:
@@ -84,7 +119,7 @@ def finish(run: str, quiet: bool, **options: Any) -> Outcome:
     """Do whatever is missing on this machine, check that the counts agree, write the manifest."""
     from tokenmill.preparation import jobs
 
-    with open_progress(quiet=quiet) as progress:
+    with progress_of(quiet) as progress:
         summary = jobs.finish(run, **as_keywords(options, progress))
     if summary is None:
         done = {"out_dir": run, "already_there": True}

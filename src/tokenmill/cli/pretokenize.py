@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.human import human_bytes
-from tokenmill.base.progress import open_progress
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import given, settings_flags, switch, value
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, prints_outcome, progress_of
 from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,11 +48,10 @@ def command(files: tuple[str, ...], quiet: bool, **options: Any) -> Outcome:
     pattern = options.pop("token_pattern")
     end = options.pop("end_of_text")
     if pattern is not None or end is not None:
-        end = int(end) if end is not None and end.isdecimal() else end
         name = options["tokenizer"] or "gpt2"
         options["tokenizer"] = load(name, pattern=pattern, end_of_text=end)
     started = time.monotonic()
-    with interrupt_on_signals(), open_progress(quiet=quiet) as progress:
+    with interrupt_on_signals(), progress_of(quiet) as progress:
         arrays = pretokenize(files, progress=progress, **given(options))
     entries = [{**asdict(a), "characters_per_token": a.characters_per_token} for a in arrays]
     return Outcome(

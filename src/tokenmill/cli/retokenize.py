@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from tokenmill.base.progress import open_progress
 from tokenmill.cli.flags import (
     SectionedCommand,
     as_keywords,
@@ -13,8 +12,7 @@ from tokenmill.cli.flags import (
     work_options,
     workers_option,
 )
-from tokenmill.cli.hints import in_flags
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, prints_outcome, progress_of
 from tokenmill.cli.prepare import summary_lines
 from tokenmill.preparation.planning.settings import Settings
 
@@ -47,6 +45,6 @@ def command(src: str, out_dir: str, quiet: bool, **options: Any) -> Outcome:
 
     if options["tokenizer"] is None:
         raise click.UsageError("the new tokenizer is missing; name it: --tokenizer tok/")
-    with open_progress(quiet=quiet, words=in_flags) as progress:
+    with progress_of(quiet) as progress:
         summary = retokenize(src, out_dir, **as_keywords(options, progress))
     return Outcome(summary.to_json(), notes=summary_lines(summary))

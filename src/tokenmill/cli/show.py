@@ -21,7 +21,7 @@ from tokenmill.cli.flags import (
     together,
     value,
 )
-from tokenmill.cli.group import GroupWithMain, Subcommand
+from tokenmill.cli.group import GroupWithMain
 from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
@@ -70,16 +70,16 @@ def document(path: str, number: int, limit: int, **options: Any) -> Outcome:
 
 @click.command()
 @click.argument("path")
-@click.argument("tokens", metavar="A:B")
+@click.argument("wanted", metavar="A:B")
 @limit_option
 @show_options
 @prints_outcome
-def tokens_command(path: str, tokens: str, limit: int, **options: Any) -> Outcome:
+def tokens(path: str, wanted: str, limit: int, **options: Any) -> Outcome:
     """Print tokens A to B of a split of the data at PATH as text."""
     from tokenmill.look.show import show_tokens
 
     data = _open(path, options)
-    excerpt = show_tokens(data, *_range(tokens, data.num_tokens), limit=limit)
+    excerpt = show_tokens(data, *_range(wanted, data.num_tokens), limit=limit)
     return _outcome([excerpt], **options)
 
 
@@ -100,17 +100,7 @@ def tokens_command(path: str, tokens: str, limit: int, **options: Any) -> Outcom
 @excerpt_options
 @file_options
 @prints_outcome
-def batch(
-    path: str,
-    step: int,
-    row: int | None,
-    limit: int,
-    split: str | None,
-    ids: bool,
-    plain: bool,
-    quiet: bool,
-    **options: Any,
-) -> Outcome:
+def batch(path: str, step: int, row: int | None, limit: int, **options: Any) -> Outcome:
     """Print the batch that a step trains on, from the data at PATH, row by row.
 
     \b
@@ -123,21 +113,20 @@ def batch(
     from tokenmill.look.show import show_step
 
     begin_token = options.pop("begin_token")  # to put into rows: not what the data begins with
-    data = _open(path, {"split": split, "begin_token": None, **options})
-    how = {name: value for name, value in options.items() if name not in OPEN_NAMES}
+    data = _open(path, options)
+    printed = {name: options.pop(name) for name in ("ids", "plain", "quiet")}
     form = BatchForm(prefetch=0, check_ids=False)
-    loader = BatchLoader(data, form=form, begin_token=begin_token, **how)
-    excerpts = show_step(loader, step, row=row, limit=limit)
-    return _outcome(excerpts, ids=ids, plain=plain, quiet=quiet)
+    loader = BatchLoader(data, form=form, begin_token=begin_token, **options)
+    return _outcome(show_step(loader, step, row=row, limit=limit), **printed)
 
 
 @click.command()
 @click.argument("path")
-@click.argument("text")
+@click.argument("wanted", metavar="TEXT")
 @value("--limit", "N", "Texts to find", default=10, type=count)
 @show_options
 @prints_outcome
-def text_command(path: str, text: str, limit: int, **options: Any) -> Outcome:
+def text(path: str, wanted: str, limit: int, **options: Any) -> Outcome:
     """Print where TEXT occurs in the data at PATH. Exit code 1: nowhere."""
     from tokenmill.look.find_text import find
     from tokenmill.look.show import show_tokens
@@ -145,7 +134,7 @@ def text_command(path: str, text: str, limit: int, **options: Any) -> Outcome:
     data = _open(path, options)
 
     def excerpts() -> "Iterator[Excerpt]":
-        for match in islice(find(data, text), limit):
+        for match in islice(find(data, wanted), limit):
             start = max(0, match.start - AROUND)
             stop = min(match.stop + AROUND, data.num_tokens)
             yield show_tokens(data, start, stop, title=f"found at token {match.start:,}")
@@ -162,7 +151,8 @@ def _open(path: str, options: dict[str, Any]) -> "TokenDataset":
     import tokenmill
 
     split = options.pop("split")
-    return tokenmill.open(path, split, **given({name: options.pop(name) for name in OPEN_NAMES}))
+    how = {name: options.pop(name, None) for name in OPEN_NAMES}
+    return tokenmill.open(path, split, **given(how))
 
 
 def _outcome(excerpts: "Iterable[Excerpt]", *, ids: bool, plain: bool, quiet: bool) -> Outcome:
@@ -175,11 +165,10 @@ def _outcome(excerpts: "Iterable[Excerpt]", *, ids: bool, plain: bool, quiet: bo
 
 
 def _range(text: str, num_tokens: int) -> tuple[int, int]:
-    match = re.fullmatch(r"\s*([\d_,]*)\s*:\s*([\d_,]*)\s*", text)
-    if match is None:
+    first, colon, last = re.sub(r"[_,\s]", "", text).partition(":")
+    if not colon or not (first + last or "0").isdecimal():
         wrong = f"{text!r} is not a range such as 1000:1100"
         raise click.BadParameter(wrong, param_hint="A:B")
-    first, last = (re.sub(r"[_,]", "", part) for part in match.groups())
     return int(first or 0), int(last or num_tokens)
 
 
@@ -201,10 +190,11 @@ def _text(excerpt: "Excerpt", quiet: bool, plain: bool, ids: bool) -> str:
 
 command = GroupWithMain(
     document,
+    "show",
     {
-        "document": Subcommand("Print one document (without a subcommand, too)", "show:document"),
-        "tokens": Subcommand("Print a range of tokens", "show:tokens_command"),
-        "batch": Subcommand("Print the batch of a step", "show:batch"),
-        "text": Subcommand("Find a text", "show:text_command"),
+        "document": "Print one document (without a subcommand, too)",
+        "tokens": "Print a range of tokens",
+        "batch": "Print the batch of a step",
+        "text": "Find a text",
     },
 )

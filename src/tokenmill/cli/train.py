@@ -1,24 +1,22 @@
 """`tokenmill train`: train a small GPT on token data."""
 
+import os
+import re
+import shlex
+import sys
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 import click
 
 from tokenmill.base.suggest import closest
-from tokenmill.cli.flags import (
-    SectionedCommand,
-    settings_flags,
-    switch,
-    together,
-    value,
-)
-from tokenmill.cli.group import GroupWithMain, Subcommand
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.flags import SectionedCommand, count, position, settings_flags, switch, value
+from tokenmill.cli.group import GroupWithMain
+from tokenmill.cli.outcome import Outcome, as_flags, prints_outcome
 from tokenmill.errors import MissingExtraError
-from tokenmill.train.config import TrainConfig
+from tokenmill.train.config import SOURCES, TrainConfig, load_config
 
-SOURCES = ("input_file", "dataset_dir", "train_data_path", "mixture")
 # The settings that change from one command to the next; the others are keys of the config file.
 FLAGS = (
     *SOURCES, "weights", "val_data_path", "tokenizer", "dtype", "documents", "order", "rows",
@@ -27,12 +25,7 @@ FLAGS = (
     "checkpoint_interval",
 )  # fmt: skip
 RUN = {"section": "The run"}
-# The options of both `train` and `train slurm`.
-train_options = together(
-    settings_flags(TrainConfig, only=FLAGS),
-    value("--config_file", "FILE", "JSON settings, e.g. configs/150M_1024.json; flags win", **RUN),
-    switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN),
-)
+JOB = Path(__file__).with_name("submit_job.sh")  # also found as scripts/submit_job.sh
 
 
 class TrainCommand(SectionedCommand):
@@ -54,7 +47,9 @@ class TrainCommand(SectionedCommand):
 
 
 @click.command(cls=TrainCommand)
-@train_options
+@settings_flags(TrainConfig, only=FLAGS)
+@value("--config_file", "FILE", "JSON settings, e.g. configs/150M_1024.json; flags win", **RUN)
+@switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN)
 @prints_outcome
 def run_command(config_file: str | None, resume: bool, quiet: bool, **settings: Any) -> Outcome:
     """Train a small GPT on token data.
@@ -91,6 +86,52 @@ def needs_torch(what: str) -> None:
         raise MissingExtraError(what, package="torch", extra="torch") from None
 
 
-command = GroupWithMain(
-    run_command, {"slurm": Subcommand("Print this training as a Slurm job", "train_slurm:command")}
-)
+@click.command(context_settings={"ignore_unknown_options": True})
+@value("--nodes", "N", "Machines", default=1, type=count)
+@value("--gpus", "N", "GPUs of each; 0 trains on CPUs", default=1, type=position)
+@value("--cpus", "N", "CPUs for each GPU", default=4, type=count)
+@value("--memory", "SIZE", "For each CPU", default="8G")
+@value("--time", "LIMIT", "As sbatch takes it", default="24:00:00")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF train]...")
+def slurm(nodes: int, gpus: int, cpus: int, memory: str, time: str, words: tuple[str, ...]) -> None:
+    """Print a Slurm job to read, change and submit: training under `srun`.
+
+    Before its time limit the job saves a checkpoint and requeues itself; every start resumes. All
+    flags of `tokenmill train` are passed on; paths are relative to the current folder.
+
+    \b
+    Example:
+        tokenmill train slurm --nodes 2 --gpus 8 --dataset_dir data/corpus --model_name wiki \\
+            --config_file configs/150M_1024.json > job.sbatch
+        sbatch job.sbatch
+    """
+    root = click.get_current_context().find_root()
+    options = run_command.make_context("train", list(words), root).params
+    try:
+        config = load_config(options["config_file"], {name: options[name] for name in FLAGS})
+        _ = config.source  # exactly one
+    except ValueError as error:
+        raise click.UsageError(as_flags(str(error), run_command)) from None
+    header = {
+        "job-name": "tokenmill-" + re.sub(r"[^\w.-]", "_", config.model_name),
+        "nodes": nodes,
+        "ntasks-per-node": gpus or 1,
+        "gpus-per-node": gpus,
+        "cpus-per-task": cpus,
+        "mem-per-cpu": memory,
+        "time": time,
+    }
+    job = JOB.read_text(encoding="utf-8")
+    for name, setting in header.items():
+        if not re.fullmatch(r"[\w:.-]+", str(setting)):
+            raise click.UsageError(f"{name} {setting!r} is nothing that sbatch takes")
+        job = re.sub(rf"(#SBATCH --{name}=)\S+", rf"\g<1>{setting}", job)
+    job = job.replace("#SBATCH --gpus-per-node=0\n", "")
+    before, _, after = job.partition("[ $# -gt 0 ]")  # the line with the usual arguments
+    arguments = f'cd {shlex.quote(os.getcwd())} || exit\nset -- {shlex.join(words)} "$@"'
+    job = f"{before}{arguments}\n{after.partition(chr(10))[2]}"
+    own_python = f"TOKENMILL_PYTHON:-{shlex.quote(sys.executable)}"
+    print(job.replace("TOKENMILL_PYTHON:-python", own_python), end="")
+
+
+command = GroupWithMain(run_command, "train", {"slurm": "Print this training as a Slurm job"})

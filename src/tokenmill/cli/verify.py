@@ -8,8 +8,7 @@ import click
 
 from tokenmill.base.human import one_line, plural
 from tokenmill.cli.flags import given, open_options, sample_option, switch, value
-from tokenmill.cli.hints import in_flags
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, in_flags, prints_outcome
 
 if TYPE_CHECKING:
     from tokenmill.look.check import Check

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import click
 from tokenmill.base.human import visible
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import given, open_options, sample_option, switch, value
+from tokenmill.cli.outcome import Outcome, prints_outcome
 
 if TYPE_CHECKING:
     from tokenmill.edits.usage import SourceUsage
@@ -26,11 +28,17 @@ if TYPE_CHECKING:
 @value("--run", "RUN", "With --save: how this run, such as runs/gpt, has used each shard")
 @sample_option
 @open_options
-@switch("--json as_json", "Print the address, or the file, as JSON")
-@switch("-q --quiet", "Print no address")
+@prints_outcome
 def command(
-    path: str, port: int, no_browser: bool, as_json: bool, quiet: bool, **options: Any
-) -> None:
+    path: str,
+    port: int,
+    no_browser: bool,
+    save: str | None,
+    run: str | None,
+    sample: int,
+    quiet: bool,
+    **options: Any,
+) -> Outcome:
     """Browse the token data at PATH: documents with coloured tokens, batches, search.
 
     The pages are for this machine only, change nothing, and read only what they show, so that any
@@ -47,63 +55,59 @@ def command(
         tokenmill view train.bin --dtype uint16 --tokenizer gpt2 --port 8123 --no_browser
         tokenmill view data/corpus --save corpus.html --run runs/gpt
     """
-    save, run, sample = (options.pop(name) for name in ("save", "run", "sample"))
+    how = given(options)
     if save is not None:
-        saved = _save(path, save, run, sample, given(options))
-        if as_json and save != "-":
-            print(json.dumps(saved))
-        elif not quiet:
-            print(visible(f"Wrote {save} ({saved['bytes']:,} bytes)"), file=sys.stderr)
-        return
+        page = _make_page(path, save, run, sample=sample, **how)
+        wrote = f"Wrote {save} ({len(page):,} bytes)"
+        about = None if save == "-" else {"file": save, "bytes": len(page)}
+        return Outcome(about, notes=[wrote])
     if run is not None:
         raise click.UsageError("--run is for the page that --save FILE writes")
-    _serve(path, port, no_browser, as_json, quiet, given(options))
+    _serve(path, port, no_browser, quiet, how)
+    return Outcome(None, notes=["stopped"])
 
 
-def _save(
-    path: str, file: str, run: str | None, sample: int, how: dict[str, Any]
-) -> dict[str, Any]:
+def _make_page(path: str, file: str, run: str | None, **options: Any) -> bytes:
+    """Write the page about the data to a file, or to standard output."""
     from tokenmill.base.atomic import write_atomically
     from tokenmill.pages.report import report
 
     if os.path.isdir(file):
         raise click.BadParameter(f"{file} is a folder; name a file", param_hint="--save")
     usage = None if run is None else _usage(run, path)
-    page = report(path, sample=sample, usage=usage, **how).encode("utf-8", "replace")
+    page = report(path, usage=usage, **options).encode("utf-8", "replace")
     if file == "-":
         sys.stdout.buffer.write(page)
     else:
         write_atomically(Path(file), page)
-    return {"file": file, "bytes": len(page)}
+    return page
 
 
 def _usage(run: str, path: str) -> "SourceUsage":
-    """The use of the data at a path by a run."""
+    """Return how a run has used the data at a path."""
     from tokenmill.train.run_loader import open_run, source_at
 
     loader = open_run(Path(run), path).loader
     return loader.usage()[loader.names.index(source_at(loader, path))]
 
 
-def _serve(
-    path: str, port: int, no_browser: bool, as_json: bool, quiet: bool, how: dict[str, Any]
-) -> None:
+def _serve(path: str, port: int, no_browser: bool, quiet: bool, how: dict[str, Any]) -> None:
     import webbrowser
 
+    from tokenmill.pages.routes import Site
     from tokenmill.pages.server import Server
-    from tokenmill.pages.site.routes import Site
 
-    with Server(Site.open(path, **how), port) as server, interrupt_on_signals():
+    as_json = click.get_current_context().params["as_json"]
+    with (
+        Server(Site.open(path, **how), port) as server,
+        interrupt_on_signals(),
+        suppress(KeyboardInterrupt),
+    ):
+        name, address = server.site.name, server.address
         if as_json:  # printed now and not at the end, for the program that waits for it
-            print(json.dumps({"name": server.site.name, "address": server.address}), flush=True)
+            print(json.dumps({"name": name, "address": address}), flush=True)
         elif not quiet:
-            print(
-                f"{visible(server.site.name)} is at {server.address} (Ctrl-C ends it)", flush=True
-            )
+            print(f"{visible(name)} is at {address} (Ctrl-C ends it)", flush=True)
         if not no_browser:
-            webbrowser.open(server.address)
-        try:
-            server.serve_forever(poll_interval=0.2)
-        except KeyboardInterrupt:
-            if not quiet:
-                print("stopped", file=sys.stderr)
+            webbrowser.open(address)
+        server.serve_forever(poll_interval=0.2)

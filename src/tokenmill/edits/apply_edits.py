@@ -104,7 +104,7 @@ class _Editing:
             datasets=tuple(self.datasets),
             stages=tuple(self.stages) if self.is_mixture else None,
             order=EditedOrder(order, self.skips, end, self.bans),
-            mask=BanMask(self.bans) if self.bans else None,
+            bans=BanMask(self.bans) if self.bans else None,
         )
 
     def _number_of(self, source: str | None) -> int:

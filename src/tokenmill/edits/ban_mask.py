@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.batches.batch import BannedRuns, Batch
+from tokenmill.batches.batch import BannedRuns
 from tokenmill.batches.located import Located
 from tokenmill.edits.source_bans import SourceBans
 from tokenmill.edits.token_ranges import row_by_row
 
 
 class BanMask:
-    """Masks banned targets of batches; what is found for many steps together is kept."""
+    """Finds banned tokens of batches; what is found for many steps together is kept."""
 
     def __init__(self, bans: Mapping[int, SourceBans]) -> None:
         """`bans` of each source, by the sample numbers of the run from which they hold."""
@@ -23,14 +23,12 @@ class BanMask:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_latest": None}
 
-    def __call__(self, batch: Batch) -> Batch:
-        """The batch, with its `banned_runs`."""
+    def __call__(self, located: Located, number: int, length: int) -> BannedRuns | None:
+        """The banned tokens of one of the located steps, in rows of `length` tokens."""
         latest = self._latest
-        if latest is None or latest[0] is not batch.located:
-            length = batch.inputs.shape[1] + 1
-            latest = self._latest = batch.located, self._runs_in(batch.located, length)
-        batch.banned_runs = latest[1].get(batch.number)
-        return batch
+        if latest is None or latest[0] is not located:
+            latest = self._latest = located, self._runs_in(located, length)
+        return latest[1].get(number)
 
     def _runs_in(self, located: Located, length: int) -> dict[int, BannedRuns]:
         """Runs of banned tokens in the flat rows of each step that has some."""

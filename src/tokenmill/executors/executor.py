@@ -3,7 +3,7 @@
 import importlib.util
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from tokenmill.base.signals import RESUME_HINT
 from tokenmill.base.suggest import one_of
@@ -16,21 +16,27 @@ Numbered = tuple[int, Task]
 """A task with its number."""
 
 
-class TaskFunction(Protocol):
-    """A function that can be sent elsewhere by its name, and whose results are kept."""
+TaskFunction = Callable[..., Any]
+"""A function that can be sent elsewhere by its name."""
 
-    __name__: str
 
-    def __call__(self, *task: Any) -> Any:
-        """Run a task."""
+class Missing(Protocol):
+    """Looks for the results of earlier runs."""
 
-    def missing(
-        self, tasks: Sequence[Task], whose: Callable[[int], bool] = lambda number: True
-    ) -> list[int]:
+    def __call__(self, whose: Callable[[int], bool] = ...) -> list[int]:
         """Return the numbers of tasks that were not run before.
 
         The files of tasks that `whose` chooses are looked at as well.
         """
+
+
+class Tasks(NamedTuple):
+    """All tasks of a stage, whose results are kept."""
+
+    name: str
+    function: TaskFunction
+    arguments: Sequence[Task]
+    missing: Missing
 
 
 class Executor:
@@ -43,17 +49,13 @@ class Executor:
     def get_ready(self, function: TaskFunction, num_tasks: int) -> None:
         """Start what takes time: `num_tasks` tasks of this function will come."""
 
-    def run_missing(
-        self, function: TaskFunction, tasks: Sequence[Task], turns: Iterable[int] | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield the same for tasks that were not run before; for the others first, with None.
-
-        `turns` gives the numbers of all tasks in the order to run them, each when it can be run.
-        """
-        missing = set(function.missing(tasks))
-        yield from done_before(missing, len(tasks))
-        order = range(len(tasks)) if turns is None else turns
-        yield from self.run(function, ((n, tasks[n]) for n in order if n in missing))
+    def run_missing(self, tasks: Tasks) -> Iterator[tuple[int, Any]]:
+        """Yield the same for tasks that were not run before; for the others first, with None."""
+        missing = set(tasks.missing())
+        num_tasks = len(tasks.arguments)
+        yield from done_before(missing, num_tasks)
+        chosen = ((n, tasks.arguments[n]) for n in range(num_tasks) if n in missing)
+        yield from self.run(tasks.function, chosen)
 
     def close(self) -> None:
         """Let go of processes or of the cluster, if it has any."""

@@ -7,12 +7,12 @@ parts may run the same task.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from tokenmill.base.human import neighbour_runs
-from tokenmill.executors.executor import Executor, Task, TaskFunction, done_before
+from tokenmill.executors.executor import Executor, Tasks, done_before
 
 LONGEST_PAUSE = 5.0
 """Seconds between two looks at what others have done."""
@@ -51,7 +51,6 @@ class StageReport:
     """Tasks of one stage: done before, run here, and missing."""
 
     name: str
-    """The name of its task function."""
     tasks: int
     ran: int
     """Tasks that were run here."""
@@ -75,29 +74,25 @@ class PartExecutor(Executor):
         self.wait = wait
         self.stages: list[StageReport] = []
 
-    def run_missing(
-        self, function: TaskFunction, tasks: Sequence[Task], turns: Iterable[int] | None = None
-    ) -> Iterator[tuple[int, Any]]:
+    def run_missing(self, tasks: Tasks) -> Iterator[tuple[int, Any]]:
         """Yield what is done, and run those of this part; raise NotReady if others are missing."""
-        missing = function.missing(tasks, whose=self._is_mine)
-        yield from done_before(set(missing), len(tasks))
+        missing = tasks.missing(whose=self._is_mine)
+        yield from done_before(set(missing), len(tasks.arguments))
         mine = [number for number in missing if self._is_mine(number)]
-        yield from self.executor.run(function, ((number, tasks[number]) for number in mine))
+        yield from self.executor.run(tasks.function, ((n, tasks.arguments[n]) for n in mine))
         left = [number for number in missing if not self._is_mine(number)]
         deadline = time.monotonic() + self.wait
         while left:  # others may have been at work meanwhile
-            positions = function.missing([tasks[n] for n in left], whose=lambda position: False)
-            still_missing = [left[position] for position in positions]
-            yield from ((number, None) for number in left if number not in set(still_missing))
-            left = still_missing
+            still_missing = set(tasks.missing(whose=lambda number: False))
+            yield from ((number, None) for number in left if number not in still_missing)
+            left = [number for number in left if number in still_missing]
             if not left or time.monotonic() >= deadline:
                 break
             time.sleep(min(LONGEST_PAUSE, 0.05 + self.wait / 1000))
-        if tasks:
-            report = StageReport(function.__name__, len(tasks), len(mine), tuple(left))
-            self.stages.append(report)
+        report = StageReport(tasks.name, len(tasks.arguments), len(mine), tuple(left))
+        self.stages.append(report)
         if left:
-            raise NotReady(function.__name__)
+            raise NotReady(tasks.name)
 
     def _is_mine(self, number: int) -> bool:
         return self.part is not None and self.part.has(number)

@@ -12,29 +12,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
+from tokenmill.base.suggest import closest, one_of
 from tokenmill.errors import FormatError, MismatchError, NotADatasetError
 from tokenmill.formats import registry, untrusted
-from tokenmill.formats.format import Ask, FileFormat, FoundData, TokenFormat
+from tokenmill.formats.format import Ask, FileFormat, FoundData
 from tokenmill.formats.held_out import ALL, SPLITS, folder_of, in_split, is_named, take
 from tokenmill.shards.manifest import FILE_NAME, PREPARATION_FOLDER
 
 Where: TypeAlias = str | os.PathLike[str]
 
 
-def format_to_write(name: str) -> TokenFormat:
-    """Return the format of this name; one that is unknown or only read is refused."""
-    name = registry.OURS if name == "ours" else name
-    if name not in registry.WRITABLE:
-        raise ValueError(_unknown("format to write", name, registry.WRITABLE))
-    return registry.load_format(name)
-
-
 def detect(
     where: Where | Sequence[Where], split: str | None, *, format: str | None, ask: Ask
 ) -> FoundData:
     """Return the shards of a split; at least one token."""
-    if format is not None and format not in registry.FORMATS:
-        raise ValueError(_unknown("format", format, registry.FORMATS))
+    if format is not None:
+        one_of("format", format, registry.FORMATS)
     if isinstance(where, (str, os.PathLike)):
         paths = _expand(where)
         shown = str(where)
@@ -56,30 +49,23 @@ def detect(
     return found
 
 
-def _unknown(what: str, name: str, names: Sequence[str]) -> str:
-    from tokenmill.base.suggest import AS_HINT, did_you_mean
-
-    hint = did_you_mean(name, list(names), AS_HINT)
-    return f"unknown {what} {name!r}; known are: {', '.join(sorted(names))}{hint}"
-
-
 def _expand(where: Where) -> list[Path]:
-    """Return one path, or what a glob matches in byte order of the names."""
+    """Return one path, or the files that a glob matches in byte order of the names."""
     path = Path(where)
     if path.exists():
         return [path]
     text = os.fspath(where)
     if Path(text + ".idx").is_file():  # Megatron's users name the pair without its suffix
         return [Path(text + ".bin")]
-    return _matches(text)
-
-
-def _matches(text: str) -> list[Path]:
-    """Return the files that a glob matches; what it does not match is refused."""
     import glob
 
     if not glob.has_magic(text):
-        raise _nothing_at(Path(text))
+        names = os.listdir(path.parent) if path.parent.is_dir() else []
+        near = closest(path.name, sorted(names))
+        raise NotADatasetError(
+            f"there is no file or folder {str(path)!r} (looked in {Path.cwd()})",
+            hint=f"did you mean {path.parent / near}?" if near else None,
+        )
     names = sorted(glob.glob(text, recursive=True), key=os.fsencode)  # noqa: PTH207
     files = [Path(name) for name in names if not Path(name).is_dir()]
     if not names:
@@ -92,21 +78,11 @@ def _matches(text: str) -> list[Path]:
     return files or [Path(names[0])]
 
 
-def _nothing_at(path: Path) -> NotADatasetError:
-    from tokenmill.base.suggest import closest
-
-    names = os.listdir(path.parent) if path.parent.is_dir() else []
-    near = closest(path.name, sorted(names))
-    return NotADatasetError(
-        f"there is no file or folder {str(path)!r} (looked in {Path.cwd()})",
-        hint=f"did you mean {path.parent / near}?" if near else None,
-    )
-
-
 def _read_folder(folder: Path, split: str | None, name: str | None, ask: Ask) -> FoundData:
     owner = _folder_format(folder)
     if owner is not None and name in (None, owner):
-        return registry.load_folder_format(owner).read_folder(folder, split, ask)
+        found: FoundData = registry.load_format(owner).read_folder(folder, split, ask)
+        return found
     folders = {split: path for split in SPLITS if (path := folder_of(folder, split))}
     if {"train", "val"} & set(folders):
         folders |= {path.name: path for path in sorted(folder.glob("val_*")) if is_named(path.name)}
@@ -133,9 +109,7 @@ def _folder_format(folder: Path) -> str | None:
     if (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir():
         return registry.OURS
     index = folder / registry.SAMPLE_INDEX
-    if not index.is_file():
-        return None
-    fields = untrusted.read_json(index).names()
+    fields = untrusted.read_json(index, {}) if index.is_file() else {}
     return next((name for name, key in registry.SAMPLE_KEYS.items() if key in fields), None)
 
 
@@ -143,10 +117,11 @@ def _check_that_nothing_is_missing(entries: list[Path], token_files: set[str]) -
     """Refuse an index without its tokens: it is the trace of a lost file."""
     has_npy = any(name.endswith(".npy") for name in token_files)
     for index in entries:
-        for sign in registry.FILE_SIGNS:
-            tokens = sign.tokens_of(index.name)
+        for ending, suffix in registry.INDEX_OF.items():
+            tokens = index.name.removesuffix(ending) + suffix
             # Without any .npy, a .csv.gz is a table of something else.
-            if tokens and tokens not in token_files and (has_npy or not tokens.endswith(".npy")):
+            is_index = index.name.endswith(ending) and (has_npy or suffix != ".npy")
+            if is_index and tokens not in token_files:
                 raise untrusted.missing(index.with_name(tokens), index)
 
 
@@ -179,7 +154,7 @@ def _read_split_folders(
 def _read_files(
     paths: list[Path], split: str | None, name: str | None, ask: Ask, where: str
 ) -> FoundData:
-    format = _file_format(paths[0], name)
+    format: FileFormat = registry.load_format(_file_format(paths[0], name))
     found = _join([format.read(path, ask) for path in paths], where)
     files = found.files
     if len({path.parent for path in paths}) > 1:
@@ -189,10 +164,10 @@ def _read_files(
     return found.with_files(take(files, split, where))
 
 
-def _file_format(path: Path, name: str | None) -> FileFormat:
+def _file_format(path: Path, name: str | None) -> str:
     """Return the format of a file: the one that was named, else by its first bytes or its name."""
     if name in registry.FILE_FORMATS:
-        return registry.load_file_format(name)
+        return name
     if path.is_dir():
         raise FormatError(f"{path} is a folder in a list of files; open it by itself")
     if name is not None:
@@ -200,7 +175,7 @@ def _file_format(path: Path, name: str | None) -> FileFormat:
     first_bytes, _ = untrusted.head(path)
     for sign in registry.FILE_SIGNS:
         if sign.claims(path, first_bytes):
-            return registry.load_file_format(sign.name)
+            return sign.name
     from tokenmill.formats.not_tokens import unclaimed
 
     raise unclaimed(path, first_bytes)

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.base.strict_json import Reader
+from tokenmill.base.strict_json import COUNT, FILE_NAME, OBJECT
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FoundData
 from tokenmill.formats.samples import (
+    OUR_FORM,
     SampleFormat,
     SampleWriter,
     map_samples,
@@ -73,14 +74,15 @@ class Litdata(SampleFormat):
     writer = LitdataWriter
     written_suffixes = (".bin", ".json")
 
-    def read_shards(
-        self, root: untrusted.Root, index: Reader, entries: list[Reader], ask: Ask
-    ) -> FoundData:
-        dtype = ask.agreed(_dtype(index.object("config"), root.index), root.index)
-        shards = [_chunk(root, chunk, dtype) for chunk in entries]
+    def index_form(self) -> dict[str, Any]:
+        chunk = {"filename": FILE_NAME, "chunk_size": COUNT, "dim": COUNT}
+        return {"chunks": [chunk], "config": OBJECT, **OUR_FORM}
+
+    def read_shards(self, root: untrusted.Root, index: dict[str, Any], ask: Ask) -> FoundData:
+        dtype = ask.agreed(_dtype(index["config"], root.index), root.index)
+        shards = [_chunk(root, chunk, dtype) for chunk in index["chunks"]]
         assert shards[0].ends is not None
-        lengths = np.diff(shards[0].ends(), prepend=0)
-        documents = samples_are_documents(index, lengths)
+        documents = samples_are_documents(index, np.diff(shards[0].ends(), prepend=0))
         if not documents:
             shards = [replace(shard, ends=None) for shard in shards]
         return FoundData(self.name, tuple(shards), details={"rows": not documents})
@@ -89,8 +91,8 @@ class Litdata(SampleFormat):
 FORMAT = Litdata()
 
 
-def _dtype(config: Reader, path: Path) -> np.dtype[Any]:
-    formats = config.fields.get("data_format")
+def _dtype(config: dict[str, Any], path: Path) -> np.dtype[Any]:
+    formats = config.get("data_format")
     only = formats[0] if isinstance(formats, list) and len(formats) == 1 else None
     name, _, code = str(only).partition(":")
     codes = {"no_header_numpy": NUMPY_CODES, "no_header_tensor": TORCH_CODES}.get(name)
@@ -101,26 +103,26 @@ def _dtype(config: Reader, path: Path) -> np.dtype[Any]:
             hint=("unpickling can run code, so it is refused; " if pickled else "") + WRITE_AGAIN,
         )
     for key in ("compression", "encryption"):
-        if config.fields.get(key):
+        if config.get(key):
             raise FormatError(
-                f"{path} has {key} {config.fields[key]!r:.100}: not read",
+                f"{path} has {key} {config[key]!r:.100}: not read",
                 hint=f"write the dataset again without {key}",
             )
-    if config.fields.get("item_loader") != "TokensLoader":
+    if config.get("item_loader") != "TokensLoader":
         raise FormatError(
-            f"{path} is for {config.fields.get('item_loader')!r:.60}, not for TokensLoader",
+            f"{path} is for {config.get('item_loader')!r:.60}, not for TokensLoader",
             hint=WRITE_AGAIN,
         )
     return np.dtype(codes[int(code)])
 
 
-def _chunk(root: untrusted.Root, chunk: Reader, dtype: np.dtype[Any]) -> TokenFile:
-    name = chunk.file("filename")
-    count = chunk.count("chunk_size")
-    num_tokens = chunk.count("dim")
+def _chunk(root: untrusted.Root, chunk: dict[str, Any], dtype: np.dtype[Any]) -> TokenFile:
+    name = chunk["filename"]
+    count = chunk["chunk_size"]
+    num_tokens = chunk["dim"]
     offset = 4 * (count + 2)
     size = offset + num_tokens * dtype.itemsize
-    path = root.sized(name, size)
+    path = root.path(name, size)
     _, table = map_samples(Path(path), count, only_table=True)
     if (table[0], table[-1]) != (offset, size):
         what = f"says items from byte {table[0]:,} to {table[-1]:,}; the index says "

@@ -52,15 +52,6 @@ def _kind_for(dtype: np.dtype[Any]) -> Kind:
     return next(kind for kind in KINDS if np.dtype(kind.dtype) == dtype)
 
 
-def promised(first_bytes: bytes) -> tuple[int, int] | None:
-    """How many tokens, and bytes of the whole file, a header promises; None if it is not one."""
-    kind = _kind_of(first_bytes)
-    if kind is None or len(first_bytes) < 12:
-        return None
-    num_tokens = int.from_bytes(first_bytes[8:12], "little", signed=True)
-    return num_tokens, HEADER_BYTES + num_tokens * np.dtype(kind.dtype).itemsize
-
-
 class LlmcWriter(RollingWriter):
     """One split as shards; documents continue in the next one."""
 

@@ -16,7 +16,7 @@ when opening needs their tables. One sample is written for each document, in a c
 import os
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -24,11 +24,12 @@ import numpy as np
 import orjson
 import xxhash
 
-from tokenmill.base.strict_json import Reader
+from tokenmill.base.strict_json import COUNT, FILE_NAME, OBJECT, TEXT, Maybe, Value, check_fields
 from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import INTEGERS, Ask, FoundData
 from tokenmill.formats.samples import (
+    OUR_FORM,
     SampleFormat,
     SampleWriter,
     map_samples,
@@ -45,6 +46,11 @@ CODECS = ("zstd", "gz", "bz2")
 USUAL_NAMES = ("tokens", "input_ids")
 INTEGER_ARRAYS = re.compile(rf"ndarray(:(?P<dtype>{'|'.join(INTEGERS)})(:(?P<shape>.*))?)?")
 DTYPE_CODES = {8: "u1", 9: "i1", 16: "u2", 17: "i2", 32: "u4", 33: "i4", 64: "u8", 65: "i8"}
+COLUMN_KEYS = ("column_names", "column_encodings", "column_sizes")
+COLUMN_SIZE = Value(
+    lambda size: size is None or (type(size) is int and 0 <= size < 1 << 32), "a size, or null"
+)
+FILE = {"basename": FILE_NAME, "bytes": COUNT}
 
 
 class MdsWriter(SampleWriter):
@@ -96,9 +102,11 @@ class Column:
     """Where the tokens are in a sample, and how they are written."""
 
     dtype: np.dtype[Any] | None
-    """None: a byte in each sample says it."""
+    """None until the first sample was looked at, where only samples say it."""
+    code: int | None
+    """The byte with which each sample says its dtype; None where samples do not."""
     has_shape: bool
-    """Whether each sample begins with its shape."""
+    """True if each sample begins with its shape."""
     number: int
     sizes: tuple[int | None, ...]
     """Bytes of each column of a sample; None: a u32 in the sample says it."""
@@ -111,45 +119,51 @@ class Mds(SampleFormat):
     writer = MdsWriter
     written_suffixes = (".mds", ".json")
 
-    def read_shards(
-        self, root: untrusted.Root, index: Reader, entries: list[Reader], ask: Ask
-    ) -> FoundData:
-        path = root.index
-        untrusted.expect_version(path, index.count("version"), 2)
-        column = _column(entries[0], path, ask)
-        first = _samples(root, entries[0], column, 0, ask).read()
-        dtype = column.dtype or ask.agreed(np.dtype(DTYPE_CODES[first.dtype_code]), path)
-        documents = samples_are_documents(index, np.diff(first.starts))
-        shards = []
-        for number, entry in enumerate(entries):
-            if _column(entry, path, ask) != column:
+    def index_form(self) -> dict[str, Any]:
+        shard = {
+            "format": TEXT,
+            "samples": COUNT,
+            "column_names": [TEXT],
+            "column_encodings": [TEXT],
+            "column_sizes": [COLUMN_SIZE],
+            "raw_data": {**FILE, "hashes": Maybe(OBJECT)},
+        }
+        return {"version": COUNT, "shards": [shard], **OUR_FORM}
+
+    def read_shards(self, root: untrusted.Root, index: dict[str, Any], ask: Ask) -> FoundData:
+        untrusted.expect_version(root.index, index["version"], 2)
+        entries = index["shards"]
+        column = _column(entries[0], root.index, ask)
+        shards = [Samples.find(root, entry, column, ask) for entry in entries]
+        if column.dtype is None:
+            code = shards[0].first_code()
+            column = replace(column, dtype=ask.agreed(np.dtype(DTYPE_CODES[code]), root.index))
+            shards = [replace(shard, column=replace(column, code=code)) for shard in shards]
+        documents = samples_are_documents(index, np.diff(shards[0].pieces()[0]))
+        files = []
+        for number, (entry, shard) in enumerate(zip(entries, shards, strict=True)):
+            if [entry[key] for key in COLUMN_KEYS] != [entries[0][key] for key in COLUMN_KEYS]:
                 raise FormatError(
-                    f"{path} has other columns in shard {number} than in shard 0",
+                    f"{root.index} has other columns in shard {number} than in shard 0",
                     hint="these are two datasets; open the shards of each in a folder of its own",
                 )
-            samples = _samples(root, entry, column, first.dtype_code, ask)
-            shards.append(_shard(root, entry, samples, dtype, documents))
-        name = entries[0].fields["column_names"][column.number]
-        details = {"column": name, "rows": not documents}
-        return FoundData(self.name, tuple(shards), details=details)
+            files.append(_token_file(root, entry, shard, documents))
+        name = entries[0]["column_names"][column.number]
+        return FoundData(self.name, tuple(files), details={"column": name, "rows": not documents})
 
 
 FORMAT = Mds()
 
 
-def _column(entry: Reader, path: Path, ask: Ask) -> Column:
-    """The column of tokens: the one of that name, or the only one of integers."""
-    if entry.text("format") != "mds":
-        raise FormatError(f"{path} names shards of format {entry.text('format')!r}, not 'mds'")
-    keys = ("column_names", "column_encodings", "column_sizes")
-    columns: list[Any] = [entry.fields.get(key) for key in keys]
-    if not all(isinstance(x, list) for x in columns) or len(set(map(len, columns))) != 1:
+def _column(entry: dict[str, Any], path: Path, ask: Ask) -> Column:
+    """Return the column named as tokens usually are, else the only one of integers."""
+    if entry["format"] != "mds":
+        raise FormatError(f"{path} names shards of format {entry['format']!r}, not 'mds'")
+    names, encodings, sizes = (entry[key] for key in COLUMN_KEYS)
+    if not len(names) == len(encodings) == len(sizes):
         raise CorruptShardError(f"{path} does not name columns, encodings and sizes alike")
-    names, encodings, sizes = columns
-    if not all(size is None or (type(size) is int and 0 <= size < 1 << 32) for size in sizes):
-        raise CorruptShardError(f"{path} has a column size that is none: {sizes!r:.100}")
-    usable = [i for i, kind in enumerate(encodings) if INTEGER_ARRAYS.fullmatch(str(kind))]
     named = [i for i, name in enumerate(names) if name in USUAL_NAMES]
+    usable = [i for i, kind in enumerate(encodings) if INTEGER_ARRAYS.fullmatch(kind)]
     chosen = named if len(named) == 1 else usable
     if len(chosen) != 1:
         raise FormatError(
@@ -157,7 +171,7 @@ def _column(entry: Reader, path: Path, ask: Ask) -> Column:
             hint="name the column `tokens` or `input_ids` when writing",
         )
     number = chosen[0]
-    kind = str(encodings[number])
+    kind = encodings[number]
     # A size of 0 means "variable" to the writer too.
     fixed = tuple(size or None for size in sizes)
     if kind == "bytes":
@@ -167,116 +181,68 @@ def _column(entry: Reader, path: Path, ask: Ask) -> Column:
                 hint=f'older llm-foundry sets are int64: tokenmill.open("{path.parent}", '
                 'dtype="int64")',
             )
-        return Column(ask.dtype, False, number, fixed)
-    found = INTEGER_ARRAYS.fullmatch(kind)
-    if found is None:
+        return Column(ask.dtype, None, False, number, fixed)
+    array = INTEGER_ARRAYS.fullmatch(kind)
+    if array is None:
         raise FormatError(
             f"{path} has the column {names[number]!r} encoded as {kind!r:.40}: refused",
             hint=("pickles (pkl) can run code; " if kind == "pkl" else "")
             + "write the tokens as ndarray:uint16 or ndarray:int32",
         )
-    stated = np.dtype(found["dtype"]).newbyteorder("<") if found["dtype"] else None
-    dtype = ask.agreed(stated, path) if stated else None
-    return Column(dtype, found["shape"] is None, number, fixed)
+    dtype = np.dtype(array["dtype"]).newbyteorder("<") if array["dtype"] else None
+    if dtype is not None:
+        ask.agreed(dtype, path)
+    return Column(dtype, None, array["shape"] is None, number, fixed)
 
 
-def _samples(
-    root: untrusted.Root, entry: Reader, column: Column, dtype_code: int, ask: Ask
-) -> "Samples":
-    raw = entry.object("raw_data")
-    count = entry.count("samples")
-    name = raw.file("basename")
-    if root.look_at(name)[1] is None and entry.fields.get("zip_data"):
-        zipped = entry.object("zip_data")
-        path = root.sized(zipped.file("basename"), zipped.count("bytes"))
-        file = _cached(Path(path), zipped.count("bytes"), entry)
-        return Samples(path, count, column, dtype_code, Unpacked(ask.cache(), file))
-    return Samples(root.sized(name, raw.count("bytes")), count, column, dtype_code)
-
-
-def _cached(path: Path, packed_bytes: int, entry: Reader) -> "CachedFile":
+def _packed_file(path: Path, entry: dict[str, Any]) -> "CachedFile":
     """Return a compressed shard as the cache is to hold it; with its hash, if the index has it."""
     from tokenmill.reading.shard_cache import CachedFile
 
-    codec = str(entry.fields.get("compression")).split(":")[0]
+    codec = str(entry.get("compression")).split(":")[0]
     if codec not in CODECS:
-        unpack = (
-            f"unpack the shards where they are: brotli -dk {shlex.quote(str(path.parent))}/*.br"
-        )
-        if untrusted.MIRRORED in str(path):
-            unpack = "fetch the folder to a disk and unpack its shards there: brotli -d *.br"
+        hint = "write the dataset again without compression, or with zstd, gz or bz2"
+        if codec == "br":
+            folder = shlex.quote(str(path.parent))
+            hint += f"; or unpack the shards: brotli -dk {folder}/*.br (if they are in a store, "
+            hint += "fetch the folder to a disk first)"
         raise FormatError(
-            f"{path} is compressed with {codec!r:.40}; known are {', '.join(CODECS)}",
-            hint=(f"{unpack}; or " if codec == "br" else "")
-            + "write the dataset again without compression, or with zstd, gz or bz2",
+            f"{path} is compressed with {codec!r:.40}; known are {', '.join(CODECS)}", hint=hint
         )
-    raw = entry.object("raw_data")
-    hashes = raw.fields.get("hashes")
-    digest = str(hashes.get("xxh3_128", "")) if isinstance(hashes, dict) else ""
-    packed = Packed(packed_bytes, codec, content_xxh3_128=digest)
-    if untrusted.MIRRORED in str(path):
-        from tokenmill.formats.mirror import object_at
-
-        shown, _ = object_at(path)
-        return CachedFile(shown.address, raw.count("bytes"), digest, shown.etag, packed)
-    about = path.stat()
-    version = f"{about.st_size}-{about.st_mtime_ns}-{about.st_ino}"
-    return CachedFile(str(path), raw.count("bytes"), digest, version, packed)
+    digest = str(entry["raw_data"].get("hashes", {}).get("xxh3_128", ""))
+    packed = Packed(entry["zip_data"]["bytes"], codec, content_xxh3_128=digest)
+    address, version = untrusted.version_of(path)
+    return CachedFile(address, entry["raw_data"]["bytes"], digest, version, packed)
 
 
-def _shard(
-    root: untrusted.Root, entry: Reader, samples: "Samples", dtype: np.dtype[Any], documents: bool
+def _token_file(
+    root: untrusted.Root, entry: dict[str, Any], samples: "Samples", documents: bool
 ) -> TokenFile:
     column = samples.column
-    raw = entry.object("raw_data")
-    size = raw.count("bytes")
+    dtype = column.dtype
+    assert dtype is not None
+    size = entry["raw_data"]["bytes"]
     width = column.sizes[column.number]  # bytes of the tokens of each sample, where all have it
-    if column.dtype is not None and not column.has_shape and width:
+    if width and not column.has_shape and column.code is None:
         path = Path(samples.path)
         in_each = untrusted.whole_tokens(path, width, dtype.itemsize, dtype.name)
         num_tokens = samples.count * in_each
         untrusted.expect_at_least(path, size, num_tokens * dtype.itemsize, root.index.name)
     else:
-        num_tokens = int(samples.read().starts[-1])
-    hashes = raw.fields.get("hashes")
-    stated = str(sorted(hashes.items()))[:400] if isinstance(hashes, dict) and hashes else ""
-    unpacked = samples.unpacked
+        num_tokens = int(samples.pieces()[0][-1])
+    hashes = entry["raw_data"].get("hashes")
     return TokenFile(
         samples.path,
-        raw.file("basename"),
+        entry["raw_data"]["basename"],
         dtype,
         num_tokens,
         size,
         pieces=Lazy(samples.pieces, ()),
         ends=Lazy(samples.ends, (), samples.count) if documents else None,
-        stated_hash=stated,
-        etag=unpacked.file.etag if unpacked else "",
-        packed=unpacked.file.packed if unpacked else None,
+        stated_hash=str(sorted(hashes.items()))[:400] if hashes else "",
+        etag=samples.file.etag if samples.file else "",
+        packed=samples.file.packed if samples.file else None,
     )
-
-
-@dataclass(frozen=True)
-class Unpacked:
-    """The content of a compressed shard, in the cache."""
-
-    cache: "ShardCache"
-    file: "CachedFile"
-
-    def open(self) -> BinaryIO:
-        """Open the content; it is unpacked into the cache where it is not there."""
-        return os.fdopen(self.cache.open(self.file), "rb", buffering=0)
-
-
-@dataclass(frozen=True)
-class TokenPieces:
-    """Where the tokens of the samples of one shard are."""
-
-    starts: np.ndarray
-    """int64 [samples + 1]: position of the first token of each in the shard; last, the total."""
-    first_bytes: np.ndarray
-    """int64 [samples]: byte of the first token of each."""
-    dtype_code: int
-    """Which samples without a stated dtype have; 0 for others."""
 
 
 @dataclass(frozen=True)
@@ -286,23 +252,66 @@ class Samples:
     path: str
     count: int
     column: Column
-    dtype_code: int
-    """Which samples without a stated dtype must have; 0: any, but all of them the same."""
-    unpacked: Unpacked | None = None
+    file: "CachedFile | None" = None
+    """Where the shard is compressed: what the cache holds of it."""
+    cache: "ShardCache | None" = None
 
-    def pieces(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions and first bytes of the samples, as `TokenFile.pieces` loads them."""
-        pieces = self.read()
-        return pieces.starts, pieces.first_bytes
+    @classmethod
+    def find(
+        cls, root: untrusted.Root, entry: dict[str, Any], column: Column, ask: Ask
+    ) -> "Samples":
+        """Return the samples of an entry of the index; sizes are compared."""
+        raw = entry["raw_data"]
+        count = entry["samples"]
+        if not entry.get("zip_data") or (root.folder / raw["basename"]).exists():
+            return cls(root.path(raw["basename"], raw["bytes"]), count, column)
+        check_fields(entry["zip_data"], FILE, str(root.index), "zip_data", others=True)
+        path = root.path(entry["zip_data"]["basename"], entry["zip_data"]["bytes"])
+        return cls(path, count, column, _packed_file(Path(path), entry), ask.cache())
+
+    def first_code(self) -> int:
+        """Return the byte that says the dtype of the first sample."""
+        data, first_bytes, widths = self._column_bytes()
+        code = int(data[first_bytes[0]]) if self.count and widths[0] else 0
+        self._refuse(code not in DTYPE_CODES, "its samples are not integers")
+        return code
 
     def ends(self) -> np.ndarray:
         """Return where the samples end, when they are documents: int64."""
-        return self.read().starts[1:]
+        return self.pieces()[0][1:]
 
-    def read(self) -> TokenPieces:
-        """Read the table of offsets and the headers; all sizes must add up."""
+    def pieces(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return positions and first bytes of the tokens of each sample; all sizes must add up.
+
+        int64 [samples + 1], in tokens, the last one the total; int64 [samples], in bytes.
+        """
         column = self.column
-        unpacked = Lazy(self.unpacked.open, ()) if self.unpacked else None
+        assert column.dtype is not None
+        data, first_bytes, widths = self._column_bytes()
+        header = np.zeros(self.count, np.int64)  # [samples], bytes before the values
+        if column.code is not None:
+            self._refuse(widths < 1, "a sample has no tokens")
+            self._refuse(data[first_bytes] != column.code, "samples are of different types")
+            header += 1
+        if column.has_shape:
+            self._refuse(widths <= header, "a sample has no shape")
+            shape_at = first_bytes + header
+            marks = data[shape_at].astype(np.int64)
+            header += 1 + (marks >> 2) * (1 << (marks & 3))
+        counts, rest = np.divmod(widths - header, column.dtype.itemsize)
+        what = f"a sample is no whole number of {column.dtype.name}"
+        self._refuse((counts < 0) | (rest > 0), what)
+        for log_width in range(3) if column.has_shape else ():
+            flat = marks == (1 << 2 | log_width)  # with one number as the shape
+            stated = _integers(data, shape_at[flat] + 1, 1 << log_width)
+            self._refuse(stated != counts[flat], "the shape of a sample is not its length")
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return starts, first_bytes + header
+
+    def _column_bytes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return all bytes; then of each sample the first byte and the bytes of our column."""
+        column = self.column
+        unpacked = Lazy(self._open, ()) if self.file else None
         mapped, offsets = map_samples(Path(self.path), self.count, unpacked=unpacked)
         first = int(offsets[0])
         last = int(offsets[-1])
@@ -310,51 +319,27 @@ class Samples:
         lengths = np.diff(offsets)
         is_outside = first < 8 + 4 * self.count or last != len(mapped) or (lengths < 0).any()
         self._refuse(is_outside, f"its samples are from byte {first:,} to {last:,}")
-        variable = [i for i, width in enumerate(column.sizes) if width is None]
-        header = 4 * len(variable)
+        header = 4 * column.sizes.count(None)
         self._refuse(lengths < header, "a sample is shorter than its own header")
         data = np.frombuffer(mapped, np.uint8)
-        widths = [
-            np.full(self.count, width, np.int64)
-            if width is not None
-            else _integers(data, begins + 4 * variable.index(i), 4)
-            for i, width in enumerate(column.sizes)
-        ]
-        total = sum(widths, np.full(self.count, header, np.int64))
-        self._refuse(total != lengths, "the columns of a sample are not as long as the sample")
+        widths = []  # of each column
+        size_at = begins.copy()
+        for width in column.sizes:
+            if width is None:
+                widths.append(_integers(data, size_at, 4))
+                size_at += 4
+            else:
+                widths.append(np.full(self.count, width, np.int64))
+        is_other = sum(widths, begins + header) != offsets[1:]
+        self._refuse(is_other, "the columns of a sample are not as long as the sample")
         first_bytes = sum(widths[: column.number], begins + header)
-        return self._without_headers(data, first_bytes, widths[column.number])
+        return data, first_bytes, widths[column.number]
 
-    def _without_headers(
-        self, data: np.ndarray, first_bytes: np.ndarray, widths: np.ndarray
-    ) -> TokenPieces:
-        """Step over the dtype and the shape that come before the values of each sample."""
-        dtype = self.column.dtype
-        code = self.dtype_code
-        header = np.zeros(len(widths), np.int64)  # [samples], bytes before the values
-        if dtype is None:
-            self._refuse(widths < 1, "a sample has no tokens")
-            codes = data[first_bytes]
-            code = code or int(codes[0] if len(codes) else 0)
-            is_other = code not in DTYPE_CODES or (codes != code).any()
-            self._refuse(is_other, "samples are of different types, or not integers")
-            dtype = np.dtype(DTYPE_CODES[code])
-            header += 1
-        shape_at = first_bytes + header
-        if self.column.has_shape:
-            self._refuse(widths <= header, "a sample has no shape")
-            marks = data[shape_at].astype(np.int64)
-            header += 1 + (marks >> 2) * (1 << (marks & 3))
-        counts, rest = np.divmod(widths - header, dtype.itemsize)
-        self._refuse((counts < 0) | (rest > 0), f"a sample is no whole number of {dtype.name}")
-        if self.column.has_shape:
-            flat = (marks >> 2) == 1
-            for width in np.unique(marks[flat] & 3):
-                these = flat & ((marks & 3) == width)
-                stated = _integers(data, shape_at[these] + 1, 1 << int(width))
-                self._refuse(stated != counts[these], "the shape of a sample is not its length")
-        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return TokenPieces(starts, first_bytes + header, code)
+    def _open(self) -> BinaryIO:
+        """Open the content of a compressed shard; it is unpacked into the cache if need be."""
+        assert self.cache is not None
+        assert self.file is not None
+        return os.fdopen(self.cache.open(self.file), "rb", buffering=0)
 
     def _refuse(self, is_bad: np.ndarray | np.bool | bool, what: str) -> None:
         if np.any(is_bad):

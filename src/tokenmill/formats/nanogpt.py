@@ -9,11 +9,12 @@ A file that begins with the header of another format is refused: its header woul
 """
 
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import orjson
 
+from tokenmill.base.strict_json import COUNT, Maybe, Value
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import INTEGERS, Ask, FileFormat, FoundData, token_dtype
@@ -27,7 +28,11 @@ from tokenmill.formats.not_tokens import (
 from tokenmill.formats.writing import RollingWriter, write_file
 
 SUFFIXES = (".bin", ".raw")
-META_FIELDS = ("dtype", "vocab_size", "end_of_text_id")
+META = {
+    "dtype": Maybe(Value(INTEGERS.__contains__, f"one of {', '.join(INTEGERS)}")),
+    "vocab_size": Maybe(COUNT),
+    "end_of_text_id": Maybe(COUNT),
+}
 
 
 class NanogptWriter(RollingWriter):
@@ -40,7 +45,7 @@ class NanogptWriter(RollingWriter):
         target = self.target
         beside = path.with_name("meta.json")
         known = (target.dtype.name, target.vocab_size, target.end_of_text_id)
-        meta = dict(zip(META_FIELDS, known, strict=True))
+        meta = dict(zip(META, known, strict=True))
         meta = {field: value for field, value in meta.items() if value is not None}
         if not beside.exists():
             write_file(beside, orjson.dumps(meta, option=orjson.OPT_APPEND_NEWLINE))
@@ -61,7 +66,9 @@ class Nanogpt(FileFormat):
                 f"{path} has a header ({other}), so it is not a raw file; its header is no tokens",
                 hint=f'leave format out, and the header is respected: tokenmill.open("{path}")',
             )
-        meta = _meta(path.with_name("meta.json"))
+        beside = path.with_name("meta.json")
+        found = untrusted.read_json(beside, META) if beside.is_file() else {}
+        meta = {name: value for name, value in found.items() if name in META}
         stated = meta.pop("dtype", None)
         dtype = ask.agreed(token_dtype(stated), path) if stated else ask.dtype
         if dtype is None:
@@ -71,17 +78,6 @@ class Nanogpt(FileFormat):
 
 
 FORMAT = Nanogpt()
-
-
-def _meta(beside: Path) -> dict[str, Any]:
-    if not beside.is_file():
-        return {}
-    fields = untrusted.read_json(beside)
-    return {
-        name: fields.text(name, among=INTEGERS) if name == "dtype" else fields.count(name)
-        for name in META_FIELDS
-        if name in fields.names()
-    }
 
 
 def _unknown_dtype(path: Path, size: int) -> FormatError:

@@ -6,7 +6,7 @@ is opened by remote.py.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,11 +25,15 @@ from tokenmill.reading.token_file import (
     TokenFile,
     check_hash,
 )
-from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry
+from tokenmill.shards.entries import EndsEntry, FileEntry, PackableEntry
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 
 if TYPE_CHECKING:
     from tokenmill.formats.writing import Writer
+
+
+VERSION_FOLDER = re.compile(r"^v-[0-9a-f]{16}/")
+"""The folder of a dataset that replaced another in a store; no part of the names of shards."""
 
 
 class Ours(FolderFormat):
@@ -68,48 +72,55 @@ class Place(Protocol):
     @property
     def folder(self) -> Path | str: ...
 
-    def path(self, entry: FileEntry) -> str:
+    def path(self, name: str, size: int) -> str:
         """Return the path or the address of a file."""
 
-    def blocks(self, number: int, entry: ShardEntry) -> Lazy | None:
-        """Return what loads the hashes of the blocks of a shard."""
-
-    def ends(self, entry: EndsEntry) -> Lazy:
+    def ends(self, path: str, entry: EndsEntry) -> Lazy:
         """Return what loads where documents end in a shard."""
 
-    def state(self, entry: FileEntry) -> Lazy:
+    def state(self, path: str, entry: FileEntry) -> Lazy:
         """Return what reads the stored tokenizer."""
 
 
 def describe(manifest: Manifest, split: str | None, ask: Ask, place: Place) -> FoundData:
     """Return the shards of a split, and what the manifest says about their tokens."""
     dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), place.folder)
-    chosen = _choose_splits(manifest, split, place.folder)
     files = []
-    number = 0
-    for name, entry in manifest.splits.items():
-        for shard in entry.shards:
-            if name in chosen:
-                files.append(_token_file(place, dtype, name, number, shard))
-            number += 1
+    for name in _choose_splits(manifest, split, place.folder):
+        for shard in manifest.splits[name].shards:
+            tokens, ends = shard.files
+            file = TokenFile(
+                place.path(tokens.file, tokens.num_bytes),
+                VERSION_FOLDER.sub("", shard.file),
+                dtype,
+                shard.num_tokens,
+                shard.num_bytes,
+                ends=place.ends(place.path(ends.file, ends.num_bytes), shard.ends),
+                hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
+                split=name,
+                packed=packed(shard),
+            )
+            files.append(file)
     if not files:  # a split without shards is one file without tokens
-        ends = untrusted.ends_file(Path(), 0)
-        files = [TokenFile("", "(no shards)", dtype, 0, 0, ends=ends)]
+        ends_of_none = untrusted.ends_file("", 0)
+        files = [TokenFile("", "(no shards)", dtype, 0, 0, ends=ends_of_none)]
     tokenizer = manifest.tokenizer
+    details = {"tokenizer": tokenizer.name, "splits": list(manifest.splits)}
+    if manifest.is_packed:
+        plain = sum(file.file_bytes for file in files)
+        there = sum(file.disk_bytes for file in files)
+        details["compressed"] = f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"
+    state = tokenizer.state
     return FoundData(
         Ours.name,
         tuple(files),
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         begin_token_id=tokenizer.begin_token_id,
-        tokenizer_state=place.state(tokenizer.state),
+        tokenizer_state=place.state(place.path(state.file, state.num_bytes), state),
         tokenizer_fingerprint=tokenizer.fingerprint,
         has_manifest=True,
-        details={
-            "tokenizer": tokenizer.name,
-            "splits": list(manifest.splits),
-            **_compressed(files),
-        },
+        details=details,
     )
 
 
@@ -130,39 +141,7 @@ def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list
     )
 
 
-def _token_file(
-    place: Place, dtype: np.dtype[Any], split: str, number: int, shard: ShardEntry
-) -> TokenFile:
-    """Describe a shard; `number` counts the shards of all splits."""
-    return TokenFile(
-        place.path(shard.on_disk),
-        _name_in_dataset(shard.file),
-        dtype,
-        shard.num_tokens,
-        shard.num_bytes,
-        ends=place.ends(shard.ends),
-        hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
-        blocks=place.blocks(number, shard),
-        split=split,
-        packed=packed(shard),
-    )
-
-
-def _name_in_dataset(file: str) -> str:
-    """Return the name of a shard without the folder of a dataset that replaced another."""
-    return re.sub(r"^v-[0-9a-f]{16}/", "", file) if file.startswith("v-") else file
-
-
-def _compressed(files: Sequence[TokenFile]) -> dict[str, str]:
-    """Say how much smaller compressed shards are."""
-    if not any(file.packed for file in files):
-        return {}
-    plain = sum(file.file_bytes for file in files)
-    there = sum(file.disk_bytes for file in files)
-    return {"compressed": f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"}
-
-
-def packed(entry: ShardEntry | EndsEntry) -> Packed | None:
+def packed(entry: PackableEntry) -> Packed | None:
     """Return how a compressed file is stored; None for a plain one."""
     file = entry.packed
     return None if file is None else Packed(file.num_bytes, FRAMED, file.xxh3_128)
@@ -171,21 +150,13 @@ def packed(entry: ShardEntry | EndsEntry) -> Packed | None:
 class _Folder(untrusted.Root):
     """A dataset on a disk: sizes are compared when it is opened."""
 
-    def path(self, entry: FileEntry) -> str:
-        return self.sized(entry.file, entry.num_bytes)
-
-    def blocks(self, number: int, entry: ShardEntry) -> None:
-        """Return nothing: files on a disk are read as they are."""
-
-    def ends(self, entry: EndsEntry) -> Lazy:
-        path = self.path(entry.on_disk)
+    def ends(self, path: str, entry: EndsEntry) -> Lazy:
         if entry.packed is None:
             return untrusted.ends_file(path, entry.num_documents)
         sizes = (entry.num_bytes, entry.packed.num_bytes)
         return Lazy(unpack_ends, (path, *sizes), entry.num_documents, path)
 
-    def state(self, entry: FileEntry) -> Lazy:
-        path = self.path(entry)
+    def state(self, path: str, entry: FileEntry) -> Lazy:
         return Lazy(read_hashed, (path, entry.xxh3_128), file=path)
 
 

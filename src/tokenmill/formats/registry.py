@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
+
+from tokenmill.base.suggest import one_of
 
 if TYPE_CHECKING:
-    from tokenmill.formats.format import FileFormat, FolderFormat, TokenFormat
+    from tokenmill.formats.format import TokenFormat
 
 OURS = "tokenmill"
 SAMPLE_INDEX = "index.json"
@@ -42,13 +44,6 @@ class FileSign:
             path.with_suffix(index).is_file() for index in self.index_of
         )
 
-    def tokens_of(self, index: str) -> str | None:
-        """Return the name of the token file that an index belongs to; None if it is not one."""
-        for ending, tokens in self.index_of.items():
-            if index.endswith(ending):
-                return index.removesuffix(ending) + tokens
-        return None
-
 
 # In the order of asking: what has a magic number first, what only a name says last.
 FILE_SIGNS = (
@@ -77,20 +72,19 @@ FOLDER_FORMATS = (OURS, *SAMPLE_KEYS)
 FORMATS = (*FOLDER_FORMATS, *FILE_FORMATS)
 READ_ONLY = ("litpkds", "modalities")
 WRITABLE = tuple(name for name in FORMATS if name not in READ_ONLY)
+INDEX_OF = {index: tokens for sign in FILE_SIGNS for index, tokens in sign.index_of.items()}
 TOKEN_SUFFIXES = tuple({suffix for sign in FILE_SIGNS for suffix in sign.suffixes})
 
 
-def load_format(name: str) -> "TokenFormat":
-    """Import the format of this name."""
+def load_format(name: str) -> Any:
+    """Import the format of this name: a `FileFormat` or a `FolderFormat` (format.py)."""
     module = "ours" if name == OURS else name
-    return cast("TokenFormat", import_module(f"tokenmill.formats.{module}").FORMAT)
+    return import_module(f"tokenmill.formats.{module}").FORMAT
 
 
-def load_file_format(name: str) -> "FileFormat":
-    """Import a format of single files."""
-    return cast("FileFormat", load_format(name))
-
-
-def load_folder_format(name: str) -> "FolderFormat":
-    """Import a format in which an index names the files of a folder."""
-    return cast("FolderFormat", load_format(name))
+def format_to_write(name: str) -> "TokenFormat":
+    """Return the format of this name; one that is unknown or only read is refused."""
+    name = OURS if name == "ours" else name
+    one_of("format to write", name, WRITABLE)
+    format: TokenFormat = load_format(name)
+    return format

@@ -8,6 +8,8 @@ import functools
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from tokenmill.formats.mirror import make_mirror
 from tokenmill.reading.shard_cache import CachedFile, ShardCache
 from tokenmill.reading.token_file import Lazy
 from tokenmill.shards import block_hashes
-from tokenmill.shards.entries import EndsEntry, FileEntry, ShardEntry
+from tokenmill.shards.entries import EndsEntry, FileEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
 from tokenmill.stores import objects
 
@@ -68,36 +70,33 @@ def _read_ours(address: str, split: str | None, ask: Ask, cache: ShardCache) -> 
     if data is None:
         return None
     manifest = Manifest.parse(data, where=where)
-    return ours.describe(manifest, split, ask, _Bucket(address, cache, manifest, data))
+    found = ours.describe(manifest, split, ask, _Bucket(address, cache))
+    blocks_file = join(address, block_hashes.file_name(data))
+    starts = block_hashes.find_starts(manifest).tolist()
+    blocks = {}
+    for shard, (start, stop) in zip(manifest.shards, pairwise(starts), strict=True):
+        args = (blocks_file, start, stop, starts[-1], shard.xxh3_128)
+        blocks[join(address, shard.file)] = Lazy(load_blocks, args)  # plain shards have blocks
+    return found.with_files(replace(file, blocks=blocks.get(file.path)) for file in found.files)
 
 
 class _Bucket:
     """A dataset in a store: nothing is fetched when it is opened."""
 
-    def __init__(self, folder: str, cache: ShardCache, manifest: Manifest, data: bytes) -> None:
-        """`data` is the manifest as it is in the store."""
+    def __init__(self, folder: str, cache: ShardCache) -> None:
         self.folder = folder
         self.cache = cache
-        self._block_starts = block_hashes.find_starts(manifest)
-        self._blocks_file = join(folder, block_hashes.file_name(data))
 
-    def path(self, entry: FileEntry) -> str:
-        return join(self.folder, entry.file)
+    def path(self, name: str, size: int) -> str:
+        return join(self.folder, name)
 
-    def blocks(self, number: int, entry: ShardEntry) -> Lazy | None:
-        if entry.packed is not None:
-            return None
-        start, stop, size = self._block_starts[[number, number + 1, -1]].tolist()
-        return Lazy(load_blocks, (self._blocks_file, start, stop, size, entry.xxh3_128))
-
-    def ends(self, entry: EndsEntry) -> Lazy:
-        path = self.path(entry.on_disk)
+    def ends(self, path: str, entry: EndsEntry) -> Lazy:
         file = CachedFile(path, entry.num_bytes, entry.xxh3_128, packed=ours.packed(entry))
         return Lazy(fetch_ends, (self.cache, file), entry.num_documents, path)
 
-    def state(self, entry: FileEntry) -> Lazy:
-        file = CachedFile(self.path(entry), entry.num_bytes, entry.xxh3_128)
-        return Lazy(fetch, (self.cache, file), file=file.address)
+    def state(self, path: str, entry: FileEntry) -> Lazy:
+        file = CachedFile(path, entry.num_bytes, entry.xxh3_128)
+        return Lazy(fetch, (self.cache, file), file=path)
 
 
 def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> np.ndarray | None:

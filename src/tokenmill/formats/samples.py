@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tokenmill.base.strict_json import Reader
+from tokenmill.base.strict_json import Maybe, Value
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FolderFormat, FoundData
@@ -23,6 +23,8 @@ from tokenmill.reading.token_file import Lazy
 
 MAX_SHARD_BYTES = (1 << 32) - (1 << 20)
 OUR_KEY = "tokenmill"  # in the index, when tokenmill wrote it
+KINDS = ("documents", "rows")
+OUR_FORM = {OUR_KEY: Maybe({"samples": Value(KINDS.__contains__, f"one of {', '.join(KINDS)}")})}
 
 
 class SampleFormat(FolderFormat):
@@ -35,23 +37,24 @@ class SampleFormat(FolderFormat):
     documents_by_id = False
 
     @abstractmethod
-    def read_shards(
-        self, root: untrusted.Root, index: Reader, entries: list[Reader], ask: Ask
-    ) -> FoundData:
+    def index_form(self) -> dict[str, Any]:
+        """Return what the index must have; base/strict_json.py."""
+
+    @abstractmethod
+    def read_shards(self, root: untrusted.Root, index: dict[str, Any], ask: Ask) -> FoundData:
         """Return all shards, by their entries in the index."""
 
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
         path = folder / SAMPLE_INDEX
-        index = untrusted.read_json(path)
         key = SAMPLE_KEYS[self.name]
-        entries = index.objects(key)
-        if not entries:
+        index = untrusted.read_json(path, self.index_form())
+        if not index[key]:
             raise FormatError(f"{path} names no {key}", hint="nothing was written; write it again")
-        found = self.read_shards(untrusted.Root(folder, path), index, entries, ask)
+        found = self.read_shards(untrusted.Root(folder, path), index, ask)
         return found.with_files(take(found.files, split, folder))
 
 
-def samples_are_documents(index: Reader, lengths: np.ndarray) -> bool:
+def samples_are_documents(index: dict[str, Any], lengths: np.ndarray) -> bool:
     """Return True if samples are documents, False if they are rows cut from a stream of them.
 
     Neither format says it. Projects that pack tokens write rows of one length, others do not. So
@@ -59,8 +62,8 @@ def samples_are_documents(index: Reader, lengths: np.ndarray) -> bool:
     documents are known only by an end-of-text id. A dataset written by tokenmill says it in the
     index, under a key that other readers ignore.
     """
-    if OUR_KEY in index.names():
-        return index.object(OUR_KEY).text("samples", among=("documents", "rows")) == "documents"
+    if OUR_KEY in index:
+        return bool(index[OUR_KEY]["samples"] == "documents")
     return len(lengths) < 2 or bool((lengths != lengths[0]).any())
 
 

@@ -8,12 +8,12 @@ import mmap
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from tokenmill.base.hashing import regular
-from tokenmill.base.strict_json import Reader, parse_object
+from tokenmill.base.strict_json import Form, check_fields, parse_object
 from tokenmill.errors import (
     CorruptShardError,
     FormatError,
@@ -101,9 +101,22 @@ def read_whole(path: Path, *, limit: int = JSON_LIMIT) -> bytes:
     return data
 
 
-def read_json(path: Path) -> Reader:
-    """Return a JSON object whose fields are asked for by name and type."""
-    return Reader(parse_object(read_whole(path), str(path)), str(path))
+def read_json(path: Path, form: Form) -> dict[str, Any]:
+    """Return a JSON object that has at least the fields of this form."""
+    tree = parse_object(read_whole(path), str(path))
+    check_fields(tree, form, str(path), others=True)
+    return tree
+
+
+def version_of(path: Path) -> tuple[str, str]:
+    """Return what names a file and its present content: address and ETag of what a mirror shows."""
+    if MIRRORED in str(path):
+        from tokenmill.formats.mirror import object_at
+
+        shown, _ = object_at(path)
+        return shown.address, shown.etag
+    about = path.stat()
+    return str(path), f"{about.st_size}-{about.st_mtime_ns}-{about.st_ino}"
 
 
 class Root:
@@ -117,14 +130,14 @@ class Root:
         self.folder = folder
         self.index = index
         self._real = os.path.realpath(folder)
-        self._inside = {""}
+        self._inside = {str(folder)}
 
-    def look_at(self, name: str) -> tuple[str, int | None]:
-        """Return the path of a named file, and its size; None when it is not there."""
+    def path(self, name: str, size: int) -> str:
+        """Return the path of a named file, which must be there and have this size."""
         path = f"{self.folder}/{name}"
-        parent = name.rpartition("/")[0]
+        parent = path.rpartition("/")[0]
         if parent not in self._inside:
-            self._refuse_link_out(name, f"{self.folder}/{parent}")
+            self._refuse_link_out(name, parent)
             self._inside.add(parent)
         try:
             about = os.lstat(path)
@@ -132,16 +145,9 @@ class Root:
                 self._refuse_link_out(name, path)
                 about = os.stat(path)
         except FileNotFoundError:
-            return path, None
-        return path, about.st_size
-
-    def sized(self, name: str, expected: int) -> str:
-        """Return the path of a named file that must be there and have this size."""
-        path, size = self.look_at(name)
-        if size is None:
-            raise missing(Path(path), self.index)
-        if size != expected:
-            expect_size(Path(path), size, expected, self.index.name)
+            raise missing(Path(path), self.index) from None
+        if about.st_size != size:
+            expect_size(Path(path), about.st_size, size, self.index.name)
         return path
 
     def _refuse_link_out(self, name: str, path: str) -> None:

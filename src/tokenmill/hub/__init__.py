@@ -2,10 +2,7 @@
 
 pull.py            a download step by step: list, choose, compare, fetch, record
 remote_files.py    a file as the hub lists it, its hash, and which files a request means
-hub_client.py      what we ask of huggingface_hub: a commit, its files, one body
-fetch.py           one file: resume, retry, check, and only then its final name
-partial.py         a file that is not complete yet, under its own name
-transfers.py       several files at a time, and how far they are
+hub_client.py      what we ask of huggingface_hub: a commit, its files, the bytes of one
 checked_files.py   what was checked before, so that it is neither read nor fetched again
 push.py            a verified dataset, its card and a sample for the viewer, in one commit
 """

@@ -5,7 +5,7 @@ In `.tokenmill/hub/` inside the folder of the download:
   files/PATH.json             one file that was checked: its hash, size and time of change
   OWNER--NAME/REVISION.json   the commit that a revision named when all that was asked for was here,
                               and all files of that commit
-  partial/                    files that are not complete yet
+  partial/                    files on their way: complete and checked, or under a temporary name
 
 A file counts as right while its size and time of change are those of the check; otherwise it is
 hashed again (about 1 GB/s), which is still cheaper than fetching it. One record per file, each put
@@ -13,6 +13,7 @@ in place by a rename, so that several processes may download into one folder.
 """
 
 import errno
+import hashlib
 import json
 import time
 from contextlib import suppress
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from tokenmill.base.atomic import is_temporary, write_atomically
+from tokenmill.base.atomic import is_temporary, rename_durably, write_atomically
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import OUR_FOLDER, HubFile
 
@@ -34,7 +35,7 @@ class CheckedFiles:
         self.folder = folder
         self.repo_id = repo_id
         self._home = folder / OUR_FOLDER / "hub"
-        self.partials = self._home / "partial"
+        self._partials = self._home / "partial"
 
     def target(self, file: HubFile) -> Path:
         """The final name of a file; refuses one that leads out of the folder through a link."""
@@ -52,20 +53,35 @@ class CheckedFiles:
             state = self._state(file)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        if state["bytes"] != file.num_bytes:
-            return False
-        if not read and _read(self._record(file)).items() >= state.items():
+        is_recorded = _read(self._record(file)).items() >= state.items()
+        if state["bytes"] == file.num_bytes and is_recorded and not read:
             return True
-        if file.digest_of(self.target(file)) != file.digest:
+        if not file.is_at(self.target(file)):
             return False
-        self.note(file)
+        self._note(file)
         return True
+
+    def staged(self, file: HubFile) -> Path:
+        """Where a complete file waits for its final name."""
+        name = hashlib.sha256(f"{file.digest} {file.path}".encode()).hexdigest()
+        return self._partials / name
+
+    def publish(self, file: HubFile) -> None:
+        """Give a staged file its final name, unless another process was faster."""
+        target = self.target(file)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            rename_durably(self.staged(file), target)
+            self._note(file)
+        except FileNotFoundError:
+            if not self.holds(file):
+                raise
 
     def is_ours(self, file: HubFile) -> bool:
         """Return True if what is under this name came from a download of this repository."""
         return _read(self._record(file)).get("repo") == self.repo_id
 
-    def note(self, file: HubFile) -> None:
+    def _note(self, file: HubFile) -> None:
         """Record that a file is here and right."""
         _write(self._record(file), {"repo": self.repo_id, **self._state(file)})
 
@@ -89,7 +105,7 @@ class CheckedFiles:
         """Remove what killed processes left and nobody wrote to for this many seconds."""
         for path in self._home.rglob("*"):
             with suppress(FileNotFoundError):
-                is_leftover = path.suffix == ".part" or is_temporary(path.name)
+                is_leftover = path.parent == self._partials or is_temporary(path.name)
                 if is_leftover and time.time() - path.stat().st_mtime > older_than:
                     path.unlink()
 

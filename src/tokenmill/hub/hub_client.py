@@ -1,20 +1,23 @@
-"""What we ask of huggingface_hub: the commit of a revision, its files, the body of one file.
+"""What we ask of huggingface_hub: the commit of a revision, its files, the bytes of one file.
 
-Repositories, errors, tokens and addresses are huggingface_hub's. The bodies we read ourselves, over
-its connection pool: `hf_hub_download` (as of 2.4) removes what has arrived when a download fails or
-is killed, and starts again from the first byte.
+Repositories, errors, tokens, addresses and connections are huggingface_hub's. The bytes are read
+from its session rather than by `hf_hub_download`, which knows neither our deadline nor Ctrl-C, and
+follows a redirect to plain http.
 """
 
 import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from tokenmill.base.atomic import new_file
 from tokenmill.base.human import one_line
 from tokenmill.base.redact import redact
 from tokenmill.base.retry import TRANSIENT_STATUS, RetryClock, Transient, seconds_asked_for
+from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import DownloadError, MissingExtraError
 from tokenmill.hub.remote_files import HubFile
 from tokenmill.version import __version__
@@ -52,7 +55,13 @@ class Hub:
     """One repository at one revision on one hub (`HF_ENDPOINT`), with one token."""
 
     def __init__(
-        self, repo_id: str, revision: str, *, clock: RetryClock, token: str | bool | None = None
+        self,
+        repo_id: str,
+        revision: str,
+        *,
+        clock: RetryClock,
+        token: str | bool | None = None,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
         package = hub_package()
         try:
@@ -65,7 +74,8 @@ class Hub:
         self.repo_id = repo_id
         self.revision = revision
         self.endpoint = endpoint.rstrip("/")
-        self._clock = clock
+        self.clock = clock
+        self._say = say
         self._caller = {
             "token": token,
             "library_name": "tokenmill",
@@ -75,7 +85,7 @@ class Hub:
 
     def commit(self) -> str:
         """The commit that the revision names now."""
-        timeout = self._clock.retry.timeout
+        timeout = self.clock.retry.timeout
         info = self.ask(
             self.api.dataset_info, self.repo_id, revision=self.revision, timeout=timeout
         )
@@ -103,26 +113,61 @@ class Hub:
                 raise DownloadError(f"{self}: the hub lists a file that cannot be one: {what}")
         return files
 
-    @contextlib.contextmanager
-    def body(self, file: HubFile, commit: str, start: int) -> Iterator[Any]:
-        """The open answer to a GET of a file from byte `start`; status 200, 206 or 416.
+    def fetch(
+        self, file: HubFile, commit: str, target: Path, advance: Callable[[int], None]
+    ) -> None:
+        """Bring a file of a commit to `target`, where it appears when its bytes are right.
 
-        Raises Transient where another try may help, else DownloadError.
+        `advance` is told how many bytes have arrived, below 0 where they have to come again.
         """
+        about = f"{file.path} of {self} ({commit[:12]})"
+        try:
+            self.ask(self._receive, file, commit, target, advance, about=about)
+        except OSError as error:
+            raise DownloadError(
+                f"{file.path} ({file.num_bytes:,} bytes): {error.strerror}",
+                hint=f"see that {target.parent} can be written to and has space; {RESUME_HINT}",
+            ) from None
+
+    def _receive(
+        self, file: HubFile, commit: str, target: Path, advance: Callable[[int], None]
+    ) -> None:
+        """Try once to fetch a file; Transient if its bytes are not those that the hub lists."""
+        size = 0
+        hasher = file.hasher()
+        try:
+            with new_file(target, durable=True) as out, self._body(file, commit) as answer:
+                for chunk in answer.iter_bytes():
+                    self.clock.check(file.path)
+                    size += len(chunk)
+                    advance(len(chunk))
+                    if size > file.num_bytes:
+                        break
+                    hasher.update(chunk)
+                    out.write(chunk)
+                if size != file.num_bytes or file.digest_of(hasher) != file.digest:
+                    raise Transient(
+                        f"the {size:,} bytes that arrived are not the {file.num_bytes:,} that the "
+                        f"hub lists ({file.digest})"
+                    )
+        except BaseException:
+            advance(-size)
+            raise
+
+    @contextlib.contextmanager
+    def _body(self, file: HubFile, commit: str) -> Iterator[Any]:
+        """The open answer to a GET of a file."""
         package = hub_package()
         address = package.hf_hub_url(
             self.repo_id, file.path, repo_type="dataset", revision=commit, endpoint=self.endpoint
         )
         headers = package.utils.build_hf_headers(**self._caller)
-        headers["Accept-Encoding"] = "identity"  # ranges and lengths count bytes of the file
-        if start:
-            headers["Range"] = f"bytes={start}-"
-        options = {"headers": headers, "timeout": self._clock.retry.timeout}
-        pool = package.utils.get_session()
-        with self._network_errors(), pool.stream("GET", address, **options) as answer:
+        headers["Accept-Encoding"] = "identity"
+        options = {"headers": headers, "timeout": self.clock.retry.timeout}
+        with package.utils.get_session().stream("GET", address, **options) as answer:
             for hop in (*answer.history, answer):
                 _refuse_plain_http(str(hop.url))
-            if answer.status_code not in (200, 206, 416):
+            if answer.status_code != 200:
                 # A redirect leads to a store with signed addresses, which expire: ask again.
                 signed = bool(answer.history) and answer.status_code in (401, 403, 404)
                 raise self._failure(answer, f"{file.path} of {self}", again=signed)
@@ -131,10 +176,14 @@ class Hub:
     def __str__(self) -> str:
         return f"{self.repo_id} at revision {self.revision}"
 
-    def ask(self, call: Callable[..., T], *args: Any, **options: Any) -> T:
-        """A question to the API, asked again while another try may help."""
+    def ask(self, call: Callable[..., T], *args: Any, about: str = "", **options: Any) -> T:
+        """The result of a call to the hub, made again while another try may help."""
+        about = about or str(self)
         if is_offline():
-            raise Unreachable(f"{self}: HF_HUB_OFFLINE is set, the hub was not asked")
+            raise Unreachable(
+                f"{about}: HF_HUB_OFFLINE is set, the hub was not asked",
+                hint="unset HF_HUB_OFFLINE",
+            )
         failures = 0
         while True:
             try:
@@ -143,15 +192,16 @@ class Hub:
             except _NOT_UNDERSTOOD as error:
                 what = f"{type(error).__name__}: {one_line(str(error)[:200])}"
                 raise DownloadError(
-                    f"{self}: the answer of the hub cannot be understood ({what})",
+                    f"{about}: the answer of the hub cannot be understood ({what})",
                     hint="try again later; if HF_ENDPOINT is set, check that it is a hub",
                 ) from None
             except Transient as reason:
                 failures += 1
                 try:
-                    self._clock.pause(str(self), failures, reason)
+                    self.clock.pause(about, failures, reason)
                 except DownloadError as error:
                     raise Unreachable(error.message, hint=error.hint) from None
+                self._say(f"{about}: {reason}; trying again")
 
     @contextlib.contextmanager
     def _network_errors(self) -> Iterator[None]:

@@ -10,27 +10,27 @@ Without a network, or with HF_HUB_OFFLINE=1, steps 1 to 3 use what was recorded.
 """
 
 import os
+import queue
 import shutil
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenmill.base.atomic import rename_durably
-from tokenmill.base.human import plural
-from tokenmill.base.progress import open_progress
+from tokenmill.base.human import human_bytes, plural
+from tokenmill.base.progress import Progress, open_progress
 from tokenmill.base.retry import Retry, RetryClock
 from tokenmill.errors import DownloadError
 from tokenmill.hub.checked_files import CheckedFiles
-from tokenmill.hub.fetch import Fetcher
-from tokenmill.hub.hub_client import Hub, Unreachable, is_offline
-from tokenmill.hub.partial import PartialFile
+from tokenmill.hub.hub_client import Hub, Unreachable
 from tokenmill.hub.remote_files import DEFAULT_REPO, HubFile, choose
-from tokenmill.hub.transfers import Transfers, in_parallel
 from tokenmill.shards.manifest import FILE_NAME as MANIFEST
 
 DEFAULT_FOLDER = "/tmp/data"
 OLD = 86_400.0  # seconds after which what a killed download left is of no use
+SECONDS_TO_STOP = 2.0  # for all threads together
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,9 @@ def download(
     if isinstance(patterns, str):
         raise TypeError(f"patterns is the text {patterns!r}; it must be a list of texts")
     folder = Path(folder if folder is not None else default_folder(repo_id))
-    clock = RetryClock(retry or Retry())
-    hub = Hub(repo_id, revision, clock=clock, token=token)
-    checked = CheckedFiles(folder, repo_id)
     shown = open_progress(quiet=progress is False)
+    hub = Hub(repo_id, revision, clock=RetryClock(retry or Retry()), token=token, say=shown.say)
+    checked = CheckedFiles(folder, repo_id)
 
     commit, files = _list(hub, checked, shown.say)
     chosen = choose(files, shards=shards, patterns=patterns, where=str(hub))
@@ -95,13 +94,10 @@ def download(
     if dry_run:
         return result
     if missing:
-        _refuse_offline(hub, missing)
         _refuse_foreign(checked, missing, force)
         _check_space(folder, missing)
         with shown:
-            transfers = Transfers(shown, missing)
-            fetcher = Fetcher(hub, commit, checked.partials, clock, transfers)
-            _fetch_all(fetcher, checked, missing, workers)
+            _fetch_all(hub, commit, checked, missing, workers, shown)
         checked.remove_leftovers(OLD)
     checked.note_commit(revision, commit, files)
     return result
@@ -128,39 +124,79 @@ def _list(hub: Hub, checked: CheckedFiles, say: Callable[[str], None]) -> tuple[
         return recorded, files
 
 
-def _fetch_all(fetcher: Fetcher, checked: CheckedFiles, files: list[HubFile], workers: int) -> None:
-    """Fetch in parallel; the first failure stops the rest, which the next run resumes."""
-    held: list[PartialFile] = []
+def _fetch_all(
+    hub: Hub,
+    commit: str,
+    checked: CheckedFiles,
+    files: list[HubFile],
+    workers: int,
+    shown: Progress,
+) -> None:
+    """Fetch in parallel; what the first failure stops is left to the next run."""
+    num_bytes = sum(file.num_bytes for file in files)
+    shown.say(f"fetching {plural(len(files), 'file')}, {human_bytes(num_bytes)}")
+    meter = shown.begin("files", num_bytes, in_bytes=True)
+    lock = threading.Lock()
+    arrived: list[HubFile] = []
+    held: list[HubFile] = []
+
+    def advance(more: int) -> None:
+        with lock:
+            meter.advance(more)
 
     def fetch_one(file: HubFile) -> None:
-        partial = fetcher.fetch(file)
+        staged = checked.staged(file)
+        if not file.is_at(staged):
+            hub.fetch(file, commit, staged, advance)
         # What replaces an older version, and a manifest, waits until the others are here.
         if checked.target(file).exists() or file.path == MANIFEST:
-            held.append(partial)
+            held.append(file)
         else:
-            _publish(checked, partial)
-        fetcher.transfers.end(file)
+            checked.publish(file)
+        arrived.append(file)
+        count = f"[{len(arrived)}/{len(files)}]"
+        shown.say(f"{count} {file.path}  {human_bytes(file.num_bytes)}, hash checked")
 
-    in_parallel(fetch_one, files, workers, fetcher.clock)
-    for partial in sorted(held, key=lambda partial: partial.file.path == MANIFEST):
-        _publish(checked, partial)
-
-
-def _publish(checked: CheckedFiles, partial: PartialFile) -> None:
-    target = checked.target(partial.file)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    rename_durably(partial.path, target)
-    checked.note(partial.file)
+    _in_parallel(fetch_one, files, workers, hub.clock)
+    for file in sorted(held, key=lambda file: file.path == MANIFEST):
+        checked.publish(file)
 
 
-def _refuse_offline(hub: Hub, missing: list[HubFile]) -> None:
-    if is_offline():
-        names = ", ".join(file.path for file in missing[:3])
-        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        raise DownloadError(
-            f"{hub}: {names}{more} not here, and HF_HUB_OFFLINE is set",
-            hint="unset HF_HUB_OFFLINE",
-        )
+def _in_parallel(
+    work: Callable[[HubFile], None], files: list[HubFile], workers: int, clock: RetryClock
+) -> None:
+    """Do the work for every file; the first failure, or Ctrl-C, stops all and is raised.
+
+    Threads of our own: the process would wait for those of an executor before it ends, and one that
+    reads from a dead connection notices nothing for a whole timeout.
+    """
+    todo: queue.SimpleQueue[HubFile] = queue.SimpleQueue()
+    for file in files:
+        todo.put(file)
+    outcomes: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            with suppress(queue.Empty):
+                while True:
+                    work(todo.get_nowait())
+            outcomes.put(None)
+        except BaseException as error:  # raised again below
+            outcomes.put(error)
+
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in threads:
+            error = outcomes.get()
+            if error is not None:
+                raise error
+    except BaseException:
+        clock.stop()
+        for thread in threads:
+            thread.join(SECONDS_TO_STOP / workers)
+        raise
 
 
 def _refuse_foreign(checked: CheckedFiles, files: list[HubFile], force: bool) -> None:

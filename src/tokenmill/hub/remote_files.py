@@ -58,6 +58,11 @@ class HubFile:
             hasher = content
         return f"{self.digest.partition(':')[0]}:{hasher.hexdigest()}"
 
+    def is_at(self, path: Path) -> bool:
+        """Return True if a file of this size and hash is there."""
+        is_there = path.is_file() and path.stat().st_size == self.num_bytes
+        return is_there and self.digest_of(path) == self.digest
+
     def to_json(self) -> dict[str, Any]:
         """As `--json` prints it, and as it is recorded."""
         return {"path": self.path, "bytes": self.num_bytes, "digest": self.digest}

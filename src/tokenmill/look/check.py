@@ -23,11 +23,10 @@ from tokenmill.errors import (
     TruncatedShardError,
 )
 from tokenmill.hub.remote_files import OUR_FOLDER
-from tokenmill.look.examine import examine
-from tokenmill.look.token_sample import BUDGET, spread
-from tokenmill.look.trap import Examination, Trap
+from tokenmill.look.examine import Examination, examine
+from tokenmill.look.token_sample import BUDGET, Trap, spread
 from tokenmill.shards.entries import STATE_FILE_NAME
-from tokenmill.shards.manifest import Manifest, has_manifest
+from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 
@@ -87,7 +86,7 @@ def verify(
     """
     if full and subset is not None:
         raise ValueError("full reads everything and subset a part; give one of them")
-    if has_manifest(path):
+    if Manifest.find(path) is not None:
         check = _check_ours(path, full, subset, progress)
         return check if check.damaged else _with_traps(check, examine(path, budget=sample))
     examined = examine(path, budget=sample, **open_options)
@@ -136,7 +135,7 @@ def _check_ours(
             notes.append(f"the stored tokenizer is compared by its hash only: {error}")
     extra = [f.file for f in findings if f.what == "extra"]
     extra = [name for name in extra if not name.startswith(OUR_FOLDER + "/")]
-    shards = sum(len(split.shards) for split in Manifest.load(folder).splits.values())
+    shards = len(Manifest.load(folder).shards)
     return Check(
         os.fspath(folder),
         "tokenmill",

@@ -1,7 +1,11 @@
-"""missing-end-of-text, doubled-end-of-text and never-shuffled: traps in the order of documents.
+"""Documents that do not begin or end as they should, or come in a sorted order.
 
-Without a mark the model never learns that a text ends, and takes two documents for one. With two
-marks (one by the tokenizer, one by the writer) it learns that an end is followed by an end.
+missing-end-of-text, doubled-end-of-text: without a mark the model never learns that a text ends;
+with two (one by the tokenizer, one by the writer) it learns that an end is followed by an end.
+
+missing-begin-token, doubled-begin-token: a model that was trained with one begin token before each
+document has never seen two, nor none. Where nothing names the id, a special token that most
+documents begin with twice is still found.
 
 never-shuffled: documents are sorted by source, language, date or length. Cheap features of
 documents spread over the split are compared with those of the next one. In shuffled data
@@ -14,12 +18,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tokenmill.look.token_sample import SplitSample, percent
-from tokenmill.look.trap import Trap
+from tokenmill.errors import TokenmillError
+from tokenmill.look.token_sample import SplitSample, Trap, percent
 
 NUM_DOCUMENTS = 200
 LEAST_DOCUMENTS = 8
 LEAST_TOKENS = 200_000  # a split without one mark may be one book; more is more likely a mistake
+MOST = 0.5  # share of documents that begin alike, where nothing names the id
+ADDED_TWICE = "tokenizer and writer each added one: prepare again with only one of them adding it"
 DOUBLED = 0.2  # share of marks that are followed by another; empty documents make a few
 ORDER_DOCUMENTS = 800
 LEAST_ORDER_DOCUMENTS = 64
@@ -29,16 +35,17 @@ SIGMAS = 5  # chance gives 1 / sqrt(n), and rarely 5 times that
 
 
 def check(sample: SplitSample) -> Iterator[Trap]:
-    """Ends by the index where there is one, else by the marks in the sample; then the order."""
-    yield from _doubled(sample)
+    """Check ends by the index, or else by the marks in the sample; then begins and the order."""
+    yield from _doubled_ends(sample)
     if sample.data.num_documents is not None:
         yield from _by_index(sample)
     elif sample.data.end_of_text_id is not None:
         yield from _by_marks(sample)
+    yield from _begin_tokens(sample)
     yield from _never_shuffled(sample)
 
 
-def _doubled(sample: SplitSample) -> Iterator[Trap]:
+def _doubled_ends(sample: SplitSample) -> Iterator[Trap]:
     end = sample.data.end_of_text_id
     if end is None:
         return
@@ -50,8 +57,7 @@ def _doubled(sample: SplitSample) -> Iterator[Trap]:
     # Padding is a run of marks, which shard_files.py names; here they come in pairs.
     if pairs >= LEAST_DOCUMENTS and DOUBLED < pairs / marks < 0.7:
         evidence = f"{pairs:,} of {marks:,} end-of-text ids ({end}) are followed by another"
-        fix = "tokenizer and writer each added one: prepare again with only one of them adding it"
-        yield Trap("doubled-end-of-text", sample.split, evidence, fix)
+        yield Trap("doubled-end-of-text", sample.split, evidence, ADDED_TWICE)
 
 
 def _by_marks(sample: SplitSample) -> Iterator[Trap]:
@@ -110,6 +116,48 @@ def _marked_by_their_own(
         if token == mark:
             found += int((sample.data.tokens(start, stop) == mark).sum()) == 1
     return found
+
+
+def _begin_tokens(sample: SplitSample) -> Iterator[Trap]:
+    """Check the first two ids of some documents, spread over the split."""
+    data = sample.data
+    ranges = list(sample.documents(NUM_DOCUMENTS, least=2))
+    if len(ranges) < LEAST_DOCUMENTS:
+        return
+    heads = np.stack([data.tokens(start, start + 2) for start, _ in ranges])  # (documents, 2)
+    begin = data.begin_token_id
+    if begin is None:
+        begin = _unnamed_begin(sample, heads)
+    else:
+        # The very first may be the rest of a document, where the end of the tokens was held out.
+        whole = heads[1:] if ranges[0][0] == 0 else heads
+        if without := int((whole[:, 0] != begin).sum()):
+            evidence = (
+                f"{without:,} of {len(whole):,} documents looked at do not begin with the begin "
+                f"token {begin}"
+            )
+            fix = "name the id that they begin with, or prepare the text again with --begin_token"
+            yield Trap("missing-begin-token", sample.split, evidence, fix)
+    if doubled := int((heads == begin).all(axis=1).sum()):
+        evidence = (
+            f"{doubled:,} of {len(heads):,} documents looked at ({percent(doubled, len(heads))}) "
+            f"begin with the begin token {begin} twice"
+        )
+        yield Trap("doubled-begin-token", sample.split, evidence, ADDED_TWICE)
+
+
+def _unnamed_begin(sample: SplitSample, heads: np.ndarray) -> int:
+    """Return the special id that most documents begin with twice; -1 if there is none."""
+    values, counts = np.unique(heads[heads[:, 0] == heads[:, 1], 0], return_counts=True)
+    if not len(values) or counts.max() < MOST * len(heads):
+        return -1
+    try:
+        special = getattr(sample.tokenizer, "special_ids", {})
+    except (TokenmillError, ImportError):
+        return -1
+    begin = int(values[counts.argmax()])
+    is_begin = begin in special.values() and begin != sample.data.end_of_text_id
+    return begin if is_begin else -1
 
 
 def _never_shuffled(sample: SplitSample) -> Iterator[Trap]:

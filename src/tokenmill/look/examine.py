@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,25 +15,27 @@ from tokenmill.formats.held_out import is_named
 from tokenmill.formats.not_tokens import known_head, likely_dtype
 from tokenmill.formats.registry import TOKEN_SUFFIXES
 from tokenmill.formats.untrusted import head
-from tokenmill.look import (
-    begin_tokens,
-    document_traps,
-    misread,
-    overlap,
-    shard_files,
-    wrong_tokenizer,
-)
+from tokenmill.look import document_traps, misread, overlap, shard_files, wrong_tokenizer
 from tokenmill.look.inspect import open_splits
-from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
-from tokenmill.look.trap import Examination, Trap
+from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample, Trap
 
 Check = Callable[[SplitSample], Iterator[Trap]]
-CONTENT: tuple[Check, ...] = (
-    shard_files.check,
-    wrong_tokenizer.check,
-    document_traps.check,
-    begin_tokens.check,
-)
+CONTENT: tuple[Check, ...] = (shard_files.check, wrong_tokenizer.check, document_traps.check)
+
+
+@dataclass
+class Examination:
+    """The traps in a dataset, and the size of the sample."""
+
+    findings: list[Trap] = field(default_factory=list)
+    tokens_looked_at: int = 0
+    tokens: int = 0
+    assumed: dict[str, str] = field(default_factory=dict)
+    """Facts that no file states, guessed from the data: {"dtype": "uint16"}."""
+
+    @property
+    def has_faults(self) -> bool:
+        return any(trap.is_fault for trap in self.findings)
 
 
 @takes_keywords_of(open_dataset, but=("split",))

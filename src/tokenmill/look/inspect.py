@@ -7,7 +7,7 @@ and sizes.
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tokenmill.base.human import one_line, plural
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
-from tokenmill.errors import FormatError, TokenmillError
+from tokenmill.errors import FormatError, NotADatasetError, TokenmillError
 from tokenmill.formats.held_out import SPLITS
 from tokenmill.hub.checked_files import origins
 from tokenmill.look.token_sample import spread_ranges, text_size
@@ -23,6 +23,7 @@ from tokenmill.shards.manifest import Manifest
 
 SAMPLE_PLACES = 16
 SAMPLE_TOKENS = 4096  # at each place
+DEEPEST = 3  # levels of folders that are searched for datasets
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,38 @@ def open_splits(
         with suppress(FormatError):  # there is no such split
             splits[name] = open_dataset(path, name, **open_options)
     return splits or {"all": whole}
+
+
+@dataclass(frozen=True)
+class OpenedSplits:
+    """The data that a page is made from."""
+
+    path: str
+    splits: dict[str, TokenDataset]
+    open_options: dict[str, Any]
+    """For whatever opens the data again: the same backend, the tokenizer that is loaded already."""
+    tokenizer: Any = None
+    tokenizer_error: str | None = None
+    """The reason why there is none though the data names it; ids are shown instead of text."""
+
+
+def open_for_looking(path: str, open_options: Mapping[str, Any]) -> OpenedSplits:
+    """Open every split for a page; `open_options` are keywords of `tokenmill.open`.
+
+    Tokens are read, not mapped: a file that another process cuts short is then an error on a page,
+    not the end of this process, and scattered places of cold files are read faster (4 s instead of
+    30 s for a report on 20 GB of sparse shards).
+    """
+    options = {"backend": "pread", **open_options}
+    splits = open_splits(path, **options)
+    try:
+        tokenizer = next(iter(splits.values())).tokenizer
+    except (TokenmillError, ImportError) as error:
+        return OpenedSplits(path, splits, options, tokenizer_error=str(error))
+    if tokenizer is not None:
+        options["tokenizer"] = tokenizer
+        splits = open_splits(path, **options)
+    return OpenedSplits(path, splits, options, tokenizer)
 
 
 @takes_keywords_of(open_dataset, but=("split",))
@@ -280,3 +313,39 @@ def _made_rows(made: Made) -> Iterator[tuple[str, str]]:
         yield "made from", f"{names}{more}: {made.source_bytes:,} bytes"
     yield from (("made with", f"{k}={shown_setting(v)}") for k, v in made.settings.items())
     yield from (("accounts", f"{k}: {shown_setting(v)}") for k, v in made.accounts.items())
+
+
+@dataclass(frozen=True)
+class ListedDataset:
+    """One dataset of a folder."""
+
+    path: str
+    format: str = ""
+    dtype: str = ""
+    tokens: dict[str, int] = field(default_factory=dict)
+    """By split."""
+    error: str | None = None
+    """The reason why it cannot be opened, such as a dtype that no file states, or damage."""
+
+    def __str__(self) -> str:
+        counts = (f"{split} {count:,} tokens" for split, count in self.tokens.items())
+        return self.error or f"{self.format} {self.dtype}, {', '.join(counts)}"
+
+
+def list_datasets(
+    folder: str | os.PathLike[str], depth: int = DEEPEST, **open_options: Any
+) -> Iterator[ListedDataset]:
+    """The datasets in a folder and in the folders of it, in the order of their names."""
+    inside = [path for path in Path(folder).glob("[!.]*") if path.is_dir()]
+    for path in sorted(inside, key=lambda path: os.fsencode(path.name)):
+        try:
+            splits = open_splits(path, **open_options)
+        except NotADatasetError:
+            if depth > 1:
+                yield from list_datasets(path, depth - 1, **open_options)
+        except FormatError as error:
+            yield ListedDataset(str(path), error=error.message)
+        else:
+            data = next(iter(splits.values()))
+            tokens = {name: split.num_tokens for name, split in splits.items()}
+            yield ListedDataset(str(path), data.format, data.dtype.name, tokens)

@@ -20,8 +20,7 @@ from tokenmill.formats.not_tokens import (
     known_head,
     tokens_per_id,
 )
-from tokenmill.look.token_sample import SplitSample, percent
-from tokenmill.look.trap import Trap
+from tokenmill.look.token_sample import SplitSample, Trap, percent
 
 LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
 NUM_BLOCKS = 16

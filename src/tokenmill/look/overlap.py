@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.token_sample import BLOCK_TOKENS, SplitSample
-from tokenmill.look.trap import Trap
+from tokenmill.look.token_sample import BLOCK_TOKENS, SplitSample, Trap
 
 RUN = 32  # tokens; a power of two
 KEEP = 64  # one hash in 64 is kept

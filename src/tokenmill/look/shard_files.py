@@ -15,8 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 import xxhash
 
-from tokenmill.look.token_sample import SplitSample, percent
-from tokenmill.look.trap import Trap
+from tokenmill.look.token_sample import SplitSample, Trap, percent
 
 LEAST_TAIL = 64  # tokens
 LEAST_HOLE = 1024

@@ -1,4 +1,6 @@
-"""Tokens spread over a split: all of a small one, evenly spaced blocks of a large one.
+"""What a check is given, tokens spread over a split, and what it reports, a trap.
+
+All tokens of a small split are looked at, evenly spaced blocks of a large one.
 
 The places depend on the data alone, so the same dataset gets the same answer every time, and 10
 billion tokens take seconds.
@@ -50,6 +52,23 @@ def text_size(data: TokenDataset, ranges: list[tuple[int, int]], tokenizer: Any)
         num_bytes += len(tokenizer.decode(ids))
         num_tokens += len(ids)
     return num_bytes, num_tokens
+
+
+@dataclass(frozen=True)
+class Trap:
+    """A fault that a check found: its name, place, evidence and fix."""
+
+    name: str
+    where: str
+    """A file, or a split."""
+    evidence: str
+    fix: str
+    is_fault: bool = True
+    """False for a note: worth knowing, but perhaps not wrong."""
+
+    def __str__(self) -> str:
+        kind = "FAULT" if self.is_fault else "note "
+        return f"{kind}  {self.name}  {self.where}\n       {self.evidence}\n       fix: {self.fix}"
 
 
 @dataclass(frozen=True)

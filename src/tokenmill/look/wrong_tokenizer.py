@@ -16,8 +16,7 @@ import numpy as np
 
 from tokenmill.base.human import one_line
 from tokenmill.errors import TokenmillError
-from tokenmill.look.token_sample import SplitSample, percent, spread_ranges
-from tokenmill.look.trap import Trap
+from tokenmill.look.token_sample import SplitSample, Trap, percent, spread_ranges
 
 LEAST_TOKENS = 1000  # from which shares mean something
 TOO_COMMON = 0.5  # share of one id; the space of character-level text has 0.18
@@ -106,31 +105,14 @@ def _runs(sample: SplitSample, tokenizer: Any) -> list[np.ndarray]:
     data = sample.data
     ranges = spread_ranges(NUM_PLACES, TOKENS, 0, data.num_tokens)
     windows = [data.tokens(start, stop).astype(np.int64) for start, stop in ranges]
-    seen = np.unique(np.concatenate(windows))
-    outside = (seen < 0) | (seen >= tokenizer.vocab_size) | (seen == tokenizer.end_of_text_id)
-    special = np.concatenate([seen[outside], _never_given(seen[~outside], tokenizer)])
+    special = [tokenizer.end_of_text_id, *tokenizer.special_ids.values()]
     runs = []
     for window in windows:
-        for run in np.split(window, np.flatnonzero(np.isin(window, special))):
+        is_text = (window >= 0) & (window < tokenizer.vocab_size) & ~np.isin(window, special)
+        for run in np.split(window, np.flatnonzero(~is_text)):
             if len(run) > LEAST_RUN:
                 runs.append(run[1:])  # the first is the special one, or one of a cut word
     return runs
-
-
-def _never_given(ids: np.ndarray, tokenizer: Any) -> np.ndarray:
-    """The ids whose text alone gives other ids: special tokens of chats and the like."""
-    texts = []
-    known = []
-    for number in ids.tolist():
-        try:
-            text = tokenizer.decode(np.array([number]))
-            text.decode()
-        except ValueError:  # a part of a character
-            continue
-        texts.append(text)
-        known.append(number)
-    again = zip(known, _encode(tokenizer, texts), strict=True)
-    return np.array([number for number, ids in again if ids != [number]], np.int64)
 
 
 def _encode(tokenizer: Any, texts: list[bytes]) -> list[list[int]]:

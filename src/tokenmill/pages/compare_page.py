@@ -2,9 +2,9 @@
 
 from tokenmill.base.human import human_bytes, human_count, plural
 from tokenmill.base.markup import Html, join, tag, text
-from tokenmill.look.tokenizers.compare_tokenizers import Comparison, ScriptFigures
-from tokenmill.pages.elements import plots
-from tokenmill.pages.elements.html import cards, note, offline_page, section, table
+from tokenmill.look.compare_tokenizers import Comparison, ScriptFigures
+from tokenmill.pages import plots
+from tokenmill.pages.html import cards, note, offline_page, section, table
 
 COLOURS = ("bar", "second")
 LEAST_SHARE = 1000  # a script with less than this part of the text has no bars

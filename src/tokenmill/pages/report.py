@@ -18,12 +18,12 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.edits.usage import SourceUsage
-from tokenmill.look.inspect import Inspection, Made, inspect, shown_setting
+from tokenmill.look.inspect import Inspection, Made, inspect, open_for_looking, shown_setting
 from tokenmill.look.shown_tokens import show_ids
 from tokenmill.look.token_sample import BUDGET, SplitSample, spread_ranges
-from tokenmill.pages.elements import plots, report_numbers
-from tokenmill.pages.elements.health import Health, health_list, health_of
-from tokenmill.pages.elements.html import (
+from tokenmill.pages import plots, report_numbers
+from tokenmill.pages.health import Health, health_list, health_of
+from tokenmill.pages.html import (
     cards,
     coloured,
     facts,
@@ -35,7 +35,6 @@ from tokenmill.pages.elements.html import (
     section,
     table,
 )
-from tokenmill.pages.elements.open_splits import open_for_looking
 from tokenmill.version import __version__
 
 TOP = 26

@@ -20,8 +20,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tokenmill.errors import TokenmillError
-from tokenmill.pages.elements.html import packaged_file
-from tokenmill.pages.site.routes import Site
+from tokenmill.pages.html import packaged_file
+from tokenmill.pages.routes import Site
 
 ADDRESS = "127.0.0.1"
 FILES = {

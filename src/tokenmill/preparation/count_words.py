@@ -15,10 +15,8 @@ from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stage_table import Preparation, Stage
 from tokenmill.preparation.stages.decide import DROPPED, Decision, decisions_on
 from tokenmill.preparation.stages.join import load_parts
-from tokenmill.preparation.word_runs import CountedWords, add_up
+from tokenmill.preparation.word_runs import CountedWords, add_up, partition_bounds
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import leaves_receipt
-from tokenmill.text.cleaning.dedup import partition_bounds
 from tokenmill.tokens.words import END, WordCounter
 
 MOST_PARTS_PER_GROUP = 8  # of 16 MB of text
@@ -28,7 +26,6 @@ WORDS_PER_PARTITION = 1 << 20  # some 100 MB while they are added up
 FACTS = ("documents", "text_bytes")
 
 
-@leaves_receipt(lambda _, group, *__: ("words", str(group)))
 def count_words(out_dir: str, group: int, size: int, decision: Decision) -> Receipt:
     """Task: leave the words of a group of `size` parts, in one file or several."""
     plan = load_plan(out_dir)
@@ -52,7 +49,6 @@ def count_words(out_dir: str, group: int, size: int, decision: Decision) -> Rece
     return plan.workspace.leave_receipt("words", str(group), files, facts)
 
 
-@leaves_receipt(lambda _, partition, *__: ("all-words", str(partition)))
 def add_words(out_dir: str, partition: int, num_partitions: int, files: list[str]) -> Receipt:
     """Task: leave the words of one partition, each once."""
     workspace = load_plan(out_dir).workspace
@@ -68,17 +64,17 @@ def count_all_words(this: Preparation) -> tuple[list[Path], dict[str, int]]:
     num_parts = len(load_parts(this.out_dir))
     decision = Decision(by_hash=False, documents=this.documents)
     size = max(1, min(MOST_PARTS_PER_GROUP, num_parts // GROUPS))
-    groups = this.run_tasks(WORDS, -(-num_parts // size), (size, decision))
+    groups = this.run_tasks(WORDS, -(-num_parts // size), size, decision)
     files = [file for group in groups for file in group["files"]]
     num_partitions = -(-sum(group["words"] for group in groups) // WORDS_PER_PARTITION)
-    sums = this.run_tasks(ADD_WORDS, num_partitions, (num_partitions, files))
+    sums = this.run_tasks(ADD_WORDS, num_partitions, num_partitions, files)
     folder = this.plan.workspace.path("all-words", "")
     paths = [folder / file for done in sums for file in done["files"]]
     return paths, {fact: sum(group[fact] for group in groups) for fact in FACTS}
 
 
-WORDS = Stage("words", "count_words.count_words", "group of parts")
-ADD_WORDS = Stage("add-words", "count_words.add_words", "million words")
+WORDS = Stage("words", "count_words.count_words", "group of parts", "words")
+ADD_WORDS = Stage("add-words", "count_words.add_words", "million words", "all-words")
 
 
 def _kept_text(plan: Plan, part: int, decision: Decision) -> Iterator[np.ndarray[Any, Any]]:

@@ -26,25 +26,19 @@ from tokenmill.preparation.planning.settings import (
     with_details,
 )
 from tokenmill.preparation.planning.val_inputs import held_out_inputs
-from tokenmill.preparation.stages.duplicates import MOST_FILES
-from tokenmill.preparation.stages.hash_runs import ENTRY
 from tokenmill.preparation.stages.parts import ROW
-from tokenmill.text.cleaning.clean_chunks import (
-    PLACE_BYTES,
-    CleanChunk,
-    clean_chunk,
-    lines_to_compare,
-)
+from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, lines_to_compare
 from tokenmill.text.cleaning.dedup import hash_all
 from tokenmill.text.cleaning.line_work import hash_selected, without_lines
 from tokenmill.text.inputs.open_input import Source
-from tokenmill.text.inputs.units import Unit, choose_unit_bytes, cut_into_units, worth_unpacking
+from tokenmill.text.inputs.units import Unit, cut_into_units, worth_unpacking
 from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.text.reading.read import read_unit
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer
 
 SHARE = 0.01
+HASH_BYTES = 24  # of a line or document that is compared
 END_BYTES = 8  # of a document in the .ends file of its shard
 STRIDE_BYTES = 256 << 10  # read so much here and there, rather than one stretch
 FEWEST = 16  # pieces read: all of a small input
@@ -189,7 +183,7 @@ class _Sample:
             counts.tokens += int(lengths[are_new].sum())
             counts.encoded += int(lengths.sum())
             counts.documents += int(are_new[continues:].sum())
-            counts.text += sum(map(len, clean.texts))
+            counts.text += len(clean.lines.whole)
             counts.hashes += self.compared - compared
             counts.bytes_in += chunk.bytes_in
 
@@ -204,25 +198,21 @@ class _Sample:
     def peak(self, sources: list[Source], disk_bytes: int, itemsize: int, workers: int) -> int:
         """Bytes on the disk at the most: when units are encoded, or when all shards are there.
 
-        Hashes are there twice if those of many units are merged. The text that is kept for
-        the second pass is removed with the end of its unit; of the units that are in progress
-        together, half is done on average. Hashes, and what is unpacked, stay to the end.
+        The text that is kept for the second pass is removed with the end of its unit; of the units
+        that are in progress together, half is done on average. Hashes, and what is unpacked, stay
+        to the end.
         """
         expected = self.expected(sources)
-        unit_bytes = choose_unit_bytes(sources, UNIT_BYTES)
         unpacked = worth_unpacking(sources)
-        num_units = len(cut_into_units(sources, unit_bytes, unpacked=unpacked))
-        copies = 1 if num_units <= MOST_FILES else 2
         stays = round(UNPACKED_OF_TEXT * self.expected([sources[n] for n in unpacked]).text)
-        stays += copies * ENTRY.itemsize * expected.hashes
+        stays += HASH_BYTES * expected.hashes
         parts = itemsize * expected.encoded + ROW.itemsize * expected.documents
         if self.settings.dedup != "lines":
             return stays + parts + disk_bytes
         largest = max(s.size if s.compression else min(s.size, UNIT_BYTES) for s in sources)
         total = sum(source.size for source in sources)
         in_progress = min(1.0, (workers + 1) / 2 * largest / max(1, total))
-        text = expected.text + PLACE_BYTES * expected.hashes
-        return stays + max(text + round(in_progress * parts), parts + disk_bytes)
+        return stays + max(expected.text + round(in_progress * parts), parts + disk_bytes)
 
     def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
         cuts = self.tokenizer.cuts if self.tokenizer else None
@@ -237,7 +227,7 @@ class _Sample:
 
     def _first_seen(self, chunk: CleanChunk) -> tuple[list[bytes], np.ndarray]:
         """Return the texts to encode, without lines seen before, and which texts are new."""
-        texts = list(filter(None, chunk.texts))
+        texts = list(filter(None, chunk.lines.texts))
         if self.settings.dedup == "documents":
             return texts, self._are_new(hash_all(texts))
         if self.settings.dedup == "lines":
@@ -245,11 +235,11 @@ class _Sample:
         return texts, np.ones(len(texts), np.bool_)
 
     def _without_lines(self, chunk: CleanChunk) -> list[bytes]:
-        lines, counts = lines_to_compare(
+        counts = lines_to_compare(
             chunk, min_chars=self.settings.dedup_min_chars, long_line=self.settings.long_line
         )
-        repeated = ~self._are_new(hash_selected(lines, counts))
-        return without_lines(lines, np.flatnonzero(counts)[repeated])
+        repeated = ~self._are_new(hash_selected(chunk.lines, counts))
+        return without_lines(chunk.lines, np.flatnonzero(counts)[repeated])
 
     def _are_new(self, hashes: np.ndarray) -> np.ndarray:
         new = np.zeros(len(hashes), np.bool_)

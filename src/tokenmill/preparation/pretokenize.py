@@ -37,10 +37,9 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.preparation.planning.compare_encoders import choose_encoder
-from tokenmill.preparation.planning.disk_space import check_space, explain_bad_disk
 from tokenmill.preparation.planning.plan import Plan, begin, choose_dtype
 from tokenmill.preparation.planning.settings import UNIT_BYTES, Settings
+from tokenmill.preparation.planning.sizes import check_space
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.write_npy import write_npy
@@ -54,7 +53,7 @@ from tokenmill.text.reading.read import check_unchanged, read_unit
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer, chars_of
 from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.load_tokenizer import load
-from tokenmill.tokens.tokenizer import Tokenizer
+from tokenmill.tokens.tokenizer import Tokenizer, say_if_slow
 
 DTYPES = ("uint16", "uint32", "int32", "int64")
 PIECE = 1 << 20  # bytes of one document that are encoded together
@@ -115,8 +114,8 @@ def pretokenize(
     progress = progress or Progress()
     sources = _find_texts([paths] if isinstance(paths, str | os.PathLike) else paths)
     with _own_hints():
-        wanted = _choose_tokenizer(tokenizer, sources)
-        encoder = choose_encoder(wanted, sources, READ_RULES, normalize=False, say=progress.say)
+        encoder = _choose_tokenizer(tokenizer, sources)
+        say_if_slow(encoder, progress.say)
         kind = choose_dtype(encoder, dtype)
         arrays = [TextArray(source, encoder, kind, separator) for source in sources]
         kept = [None if force else array.find_kept() for array in arrays]
@@ -260,7 +259,7 @@ def _hold_work_folder(folder: Path) -> Iterator[Workspace]:
     after success, and after any other error, which would come again.
     """
     try:
-        with explain_bad_disk(folder), hold_workspace(folder, break_lock=False) as workspace:
+        with hold_workspace(folder, break_lock=False) as workspace:
             try:
                 yield workspace
             except (OSError, Stopped):

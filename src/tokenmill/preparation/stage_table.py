@@ -2,221 +2,209 @@
 
 The table `STAGES` is the one place that names them: `prepare`, numbered jobs, `status`, the Slurm
 script, progress and docs/many_machines.md take their words from it. All tasks of a stage may run
-at once, on any machine; a stage begins when the one before it is complete. The module of a task is
-imported when its stage runs.
+at the same time, on any machine; a stage starts when the one before it is complete. The module of a
+task is imported when its stage runs.
 """
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, PrepareError
-from tokenmill.executors.executor import Executor, WorkerDiedError
-from tokenmill.executors.local import LocalExecutor
-from tokenmill.preparation.planning.disk_space import has_room_for_text
+from tokenmill.executors.executor import Executor, Tasks, WorkerDiedError
 from tokenmill.preparation.planning.plan import Plan
+from tokenmill.preparation.planning.sizes import has_room_for_text
 from tokenmill.preparation.stages.decide import Decision, Layout
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.parts import split_of
-from tokenmill.preparation.workspace.folder_contents import recorded_held_out
-from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.under_way import UnderWay
-from tokenmill.preparation.workspace.work_folder import TaskWithReceipt, bytes_and_tokens
+from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
 from tokenmill.shards.manifest import Manifest
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Searched
-    from tokenmill.preparation.stages.unpack import Unpacking
+    from tokenmill.preparation.stages.duplicates import Search
 
+ROOM = "tokenmill.preparation"
 FIXED = "when the file is fixed, the same command starts again"
+UNIT = "unit of input"
+PART = "part of encoded documents"
+OLD_SHARD = "shard of the dataset that is added to"
+LINES = "partition of all lines"
+DOCUMENTS = "partition of all documents"
+SHARD = "shard"
+PACKED_FILE = "large compressed file"
 
 
 @dataclass
 class Preparation:
-    """A preparation on its way: its plan, what the stages so far found out, and their runner."""
+    """A preparation in progress: its plan, what the stages so far found out, and their runner."""
 
     plan: Plan
     previous: Manifest | None
     """The dataset that is added to."""
     executor: Executor
     progress: Progress
-    lines: "Searched | None" = None
-    """Where the repeated lines are, if they are to be dropped."""
-    documents: "Searched | None" = None
-    """Where the repeated documents are, if they are to be dropped."""
+    searched: "dict[str, Search]" = field(default_factory=dict)
+    """Where repeated lines (`line`) and documents (`document`) are, if they are to be dropped."""
     layout: Layout | None = None
-    unpacking: "Unpacking | None" = None
-    """Large compressed files on their way to text, beside the stages that read them."""
 
     def __post_init__(self) -> None:
         self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
         splits = self.previous.splits.values() if self.previous is not None else ()
         self.first = sum(len(split.shards) for split in splits)
-        """The number of the first new shard; and of the first run of hashes that is ours."""
+        """Number of the first new shard, and of the first new unit of a search."""
+
+    @property
+    def lines(self) -> "Search | None":
+        return self.searched.get("line")
+
+    @property
+    def documents(self) -> "Search | None":
+        return self.searched.get("document")
 
     @property
     def keep_text(self) -> bool:
         return has_room_for_text(self.plan)
 
-    def search_lines(self, runs: Sequence[Sequence[Receipt]]) -> None:
-        """Plan the search for repeated lines in runs of their hashes."""
-        from tokenmill.preparation.stages.duplicates import Searched
-
-        self.lines = Searched.plan("lines", runs)
-
-    def search_documents(self, runs: Sequence[Sequence[Receipt]]) -> None:
-        """Plan the search for repeated documents in runs of their hashes."""
-        from tokenmill.preparation.stages.duplicates import Searched
-
-        self.documents = Searched.plan("documents", runs, self._held_out_runs)
-
-    @property
-    def _held_out_runs(self) -> list[tuple[int, int]] | None:
-        """Which runs of documents are held out, as ranges; None where all repetitions count."""
-        if self.plan.settings.dedup == "documents":
-            return None
-        from_files, found, start = recorded_held_out(self.previous), [], 0
-        for name, split in self.previous.splits.items() if self.previous else ():
-            if name in from_files:
-                found.append((start, start + len(split.shards)))
-            start += len(split.shards)
-        parts = load_parts(self.out_dir)
-        num_held_out = sum(split_of(self.plan, part) is not None for part in parts)
-        return [*found, (self.first, self.first + num_held_out)]
-
     @property
     def first_decision(self) -> Decision:
         """All documents by hash, to count what that would give."""
-        return Decision(by_hash=True, documents=self.documents, first_run=self.first)
+        return Decision(by_hash=True, documents=self.documents, first_unit=self.first)
 
-    @cached_property
-    def _unit_bytes(self) -> list[int]:
-        """How much of the input each unit reads, about; row groups count as equally large."""
-        units, sources = self.plan.units, self.plan.sources
-        last = {unit.source: unit.stop for unit in units}
+    def find_repeated(self, kind: str, num_units: int) -> None:
+        """Find repeated lines or documents, if that is needed, in `num_units` units or parts."""
+        from tokenmill.preparation.stages.duplicates import Search
+
+        held_out = self._held_out_units() if kind == "document" else None
+        search = Search(f"{kind}s", self.first + num_units, held_out)
+        self.searched[kind] = search
+        receipts = [*self.run(f"existing-{kind}s"), *self.run(f"{kind}s")]
+        num_hashes = sum(receipt["hashes"] for receipt in receipts)
+        self.searched[kind] = replace(search, num_hashes=num_hashes)
+        self.run(f"{kind}-duplicates")
+
+    def _held_out_units(self) -> list[tuple[int, int]] | None:
+        """Return the ranges of shards and parts held out; None if all repetitions count."""
+        if self.plan.settings.dedup == "documents":
+            return None
+        held_out = []
+        if self.previous is not None:
+            from tokenmill.preparation.workspace.existing_dataset import recorded_held_out
+
+            from_files = recorded_held_out(self.previous)
+            start = 0
+            for name, split in self.previous.splits.items():
+                if name in from_files:
+                    held_out.append((start, start + len(split.shards)))
+                start += len(split.shards)
+        parts = load_parts(self.out_dir)
+        num_held_out = sum(split_of(self.plan, part) is not None for part in parts)
+        return [*held_out, (self.first, self.first + num_held_out)]
+
+    def run(self, name: str) -> StageReceipts:
+        """Return the receipts of a stage, in the order of its tasks; none if it is not needed."""
+        stage = next(stage for stage in STAGES if stage.name == name)
+        num_tasks = NUM_TASKS[stage.per](self) if stage.when(self.plan) else 0
+        shared = [getattr(self, name) for name in stage.shared] if num_tasks else []
+        return self.run_tasks(stage, num_tasks, *shared)
+
+    def run_tasks(self, stage: "Stage", num_tasks: int, *shared: Any) -> StageReceipts:
+        """Run all tasks of a stage; those done before are known by their receipts, and not run."""
+        names = [stage.receipt.format(number=n, unit=self.first + n) for n in range(num_tasks)]
+        if names:
+            arguments = [(self.out_dir, number, *shared) for number in range(num_tasks)]
+            missing = partial(self._missing, stage, names)
+            tasks = Tasks(stage.name, stage.task, arguments, missing)
+            try:
+                for _ in self._follow(stage, names, self.executor.run_missing(tasks)):
+                    pass
+            except PrepareError as error:
+                self._explain(error, stage)
+                raise
+        return self.plan.workspace.receipts(stage.folder, names)
+
+    def _missing(
+        self,
+        stage: "Stage",
+        names: Sequence[str],
+        whose: Callable[[int], bool] = lambda number: True,
+    ) -> list[int]:
+        """Return the numbers of tasks without a receipt.
+
+        For those that `whose` chooses, the files that the receipt names are looked at as well.
+        """
+        workspace = self.plan.workspace
+        logs = workspace.logs(stage.folder)
+        logs.refresh()
         return [
-            sources[unit.source].size * (unit.stop - unit.start) // max(1, last[unit.source])
-            if unit.num_sources == 1
-            else sum(sources[number].size for number in unit.sources)
-            for unit in units
+            number
+            for number, name in enumerate(names)
+            if not logs.has(name)
+            or (whose(number) and workspace.receipt(stage.folder, name) is None)
         ]
 
-    def run(self, name: str) -> Sequence[Receipt]:
-        """The receipts of a stage in the order of its tasks; none where it is not needed."""
-        stage = next(stage for stage in STAGES if stage.name == name)
-        if not stage.when(self.plan):
-            return []
-        num_tasks = NUM_TASKS[stage.per](self)
-        if name == "unpack" and isinstance(self.executor, LocalExecutor):
-            return self._unpack_meanwhile(self.executor.workers)
-        return self.run_tasks(stage, num_tasks, stage.shared(self))
-
-    def _unpack_meanwhile(self, workers: int) -> Sequence[Receipt]:
-        """Unpack files in threads, while the stage that reads them runs."""
-        from tokenmill.preparation.stages.unpack import Unpacking
-
-        self.unpacking = Unpacking(self.plan, self.out_dir, workers)
-        return []
-
-    def run_tasks(
-        self, stage: "Stage", num_tasks: int, shared: tuple[Any, ...]
-    ) -> Sequence[Receipt]:
-        """Run all tasks of a stage; those done before are known by their receipts, and not run."""
-        if not num_tasks:
-            return []
-        tasks = [(self.out_dir, number, *shared) for number in range(num_tasks)]
-        unpacking = self.unpacking if stage.per == UNIT else None
-        turns = unpacking.units_in_turn() if unpacking is not None else None
-        results = self.executor.run_missing(stage.task, tasks, turns)
-        try:
-            with self._explaining(stage):
-                for _ in self._follow(stage, results, num_tasks):
-                    pass
-                if unpacking is not None:
-                    unpacking.finish()
-        finally:
-            if unpacking is not None:
-                unpacking.stop()
-        return stage.task.receipts(tasks)
-
     def _follow(
-        self, stage: "Stage", results: Iterator[tuple[int, Any]], num_tasks: int
+        self, stage: "Stage", names: Sequence[str], results: Iterator[tuple[int, Any]]
     ) -> Iterator[Any]:
         """Show the progress: in bytes where units are read, else in tasks."""
-        meter = _UnitMeter(self.plan, self._unit_bytes if stage.in_bytes else [])
-        if not stage.in_bytes:
-            return self.progress.follow(stage.name, results, total=num_tasks)
+        if stage.per != UNIT:
+            return self.progress.follow(stage.name, results, total=len(names))
+        workspace = self.plan.workspace
+        workspace.forget_noted()
+        finished: list[int] = []
+
+        def bytes_and_tokens(result: tuple[int, Receipt | None]) -> tuple[int, int]:
+            number, receipt = result
+            finished.append(number)
+            if receipt is None:  # it was done before
+                receipt = workspace.logs(stage.folder).get(names[number]) or {}
+            parts = receipt.get("parts", ())
+            tokens = sum(file["num_tokens"] for part in parts for file in part["files"])
+            return receipt.get("counts", {}).get("bytes_in", 0), tokens
+
         return self.progress.follow(
             stage.name,
             results,
             total=self.plan.bytes_in,
-            measure=meter.measure,
-            under_way=meter.bytes_under_way,
+            measure=bytes_and_tokens,
+            under_way=lambda: workspace.bytes_noted(but=finished),
         )
 
-    @contextmanager
-    def _explaining(self, stage: "Stage") -> Iterator[None]:
-        """Errors of tasks say which input was read, and what to do."""
-        try:
-            yield
-        except WorkerDiedError as died:
+    def _explain(self, error: PrepareError, stage: "Stage") -> None:
+        """Say which input was read, and what to do."""
+        if isinstance(error, WorkerDiedError):
             if stage.per == UNIT:
-                died.source = self.plan.name_of(died.task)
-                died.message += f", reading {self.plan.range_of(died.task)}"
-            raise
-        except PrepareError as error:
-            if error.source:
-                keep(self.plan.workspace.failed_file, error.source.encode("utf-8", "replace"))
-            if isinstance(error, BadInputError):
-                error.hint = f"{error.hint}; {FIXED}" if error.hint else FIXED
-            raise
-
-
-class _UnitMeter:
-    """Bytes of input that the units of a stage have read so far, for the progress shown."""
-
-    def __init__(self, plan: Plan, unit_bytes: Sequence[int]) -> None:
-        self._unit_bytes = unit_bytes
-        self._finished: list[int] = []
-        self._under_way = UnderWay(plan.workspace)
-        self._under_way.clear()
-
-    def measure(self, result: tuple[int, Receipt | None]) -> tuple[int, int]:
-        """Bytes and tokens of a unit that is finished."""
-        number, receipt = result
-        self._finished.append(number)
-        if receipt is None:  # it was done before
-            return self._unit_bytes[number], 0
-        return bytes_and_tokens(receipt)
-
-    def bytes_under_way(self) -> int:
-        return self._under_way.bytes_read(but=self._finished)
+                error.source = self.plan.name_of(error.task)
+                error.message += f", reading {self.plan.range_of(error.task)}"
+        elif error.source:
+            keep(self.plan.workspace.failed_file, error.source.encode("utf-8", "replace"))
+        if isinstance(error, BadInputError):
+            error.hint = f"{error.hint}; {FIXED}" if error.hint else FIXED
 
 
 def _always(plan: Plan) -> bool:
     return True
 
 
-def _compares_lines(plan: Plan) -> bool:
+def compares_lines(plan: Plan) -> bool:
+    """Return True if repeated lines are dropped."""
     return plan.settings.dedup == "lines"
 
 
 def _adds_lines(plan: Plan) -> bool:
-    return plan.previous is not None and _compares_lines(plan)
+    return plan.previous is not None and compares_lines(plan)
 
 
-def _compares_documents(plan: Plan) -> bool:
-    """Also to keep validation sets apart from the rest."""
+def compares_documents(plan: Plan) -> bool:
+    """Return True if documents are compared, also to keep validation sets apart from the rest."""
     return plan.settings.dedup == "documents" or plan.keeps_apart
 
 
 def _adds_documents(plan: Plan) -> bool:
-    return plan.previous is not None and _compares_documents(plan)
+    return plan.previous is not None and compares_documents(plan)
 
 
 def _learns_characters(plan: Plan) -> bool:
@@ -227,160 +215,105 @@ def _has_packed_files(plan: Plan) -> bool:
     return bool(plan.packed_sources)
 
 
-def _nothing(run: Preparation) -> tuple[Any, ...]:
-    return ()
-
-
-def _lines(run: Preparation) -> tuple[Any, ...]:
-    return (run.lines,)
-
-
-def _documents(run: Preparation) -> tuple[Any, ...]:
-    return (run.documents,)
-
-
 @dataclass(frozen=True)
 class Stage:
     """One row of the table."""
 
     name: str
     function: str
-    """Its task: a function of the folder, the number of the task, and what `shared` gives."""
+    """Its task: a function of the folder, the number of the task, and what is shared."""
     per: str
     """What there is one task for."""
+    folder: str
+    """Folder of its files and of its receipts."""
     when: Callable[[Plan], bool] = _always
     """Whether a preparation needs it."""
-    shared: Callable[[Preparation], tuple[Any, ...]] = _nothing
-    """What all tasks are given."""
-    in_bytes: bool = False
-    """Progress is counted in bytes of input, not in tasks."""
-    is_for_many: bool = False
-    """It has tasks only where there are many units or parts (`duplicates.py`)."""
+    shared: tuple[str, ...] = ()
+    """Attributes of `Preparation` that all tasks are given."""
+    receipt: str = "{number}"
+    """Name of the receipt of a task: by its number, or by the number of its unit in a search."""
 
     @property
-    def task(self) -> TaskWithReceipt:
+    def task(self) -> Callable[..., Receipt]:
         module, _, name = self.function.rpartition(".")
-        task: TaskWithReceipt = getattr(importlib.import_module(f"{ROOM}.{module}"), name)
+        task: Callable[..., Receipt] = getattr(importlib.import_module(f"{ROOM}.{module}"), name)
         return task
 
 
-ROOM = "tokenmill.preparation"
-UNIT = "unit of input"
-PART = "part of encoded documents"
-OLD_SHARD = "shard of the dataset that is added to"
-UNITS = "group of units"
-PARTS = "group of parts"
 STAGES = (
-    Stage("unpack", "stages.unpack.unpack_file", "large compressed file", _has_packed_files),
+    Stage("unpack", "stages.unpack.unpack_file", PACKED_FILE, "unpacked", _has_packed_files),
     Stage(
-        "characters", "stages.learn_chars.find_characters", UNIT, _learns_characters, in_bytes=True
+        "characters", "stages.learn_chars.find_characters", UNIT, "characters", _learns_characters
     ),
-    Stage("existing-lines", "stages.duplicates.hash_existing_lines", OLD_SHARD, _adds_lines),
+    Stage(
+        "existing-lines",
+        "stages.duplicates.hash_existing_lines",
+        OLD_SHARD,
+        "lines",
+        _adds_lines,
+        ("lines",),
+    ),
     Stage(
         "lines",
         "stages.line_hashes.hash_lines",
         UNIT,
-        _compares_lines,
-        lambda run: (run.first, run.keep_text),
-        in_bytes=True,
-    ),
-    Stage(
-        "merge-lines",
-        "stages.duplicates.merge_lines",
-        UNITS,
-        _compares_lines,
-        _lines,
-        is_for_many=True,
+        "lines",
+        compares_lines,
+        ("first", "lines", "keep_text"),
+        "{unit}",
     ),
     Stage(
         "line-duplicates",
-        "stages.duplicates.search_lines",
-        "million lines",
-        _compares_lines,
-        _lines,
+        "stages.duplicates.search_partition",
+        LINES,
+        "lines",
+        compares_lines,
+        ("lines",),
+        "search-{number}",
     ),
-    Stage(
-        "line-answers",
-        "stages.duplicates.answer_lines",
-        UNITS,
-        _compares_lines,
-        _lines,
-        is_for_many=True,
-    ),
-    Stage(
-        "encode",
-        "stages.encode.encode_unit",
-        UNIT,
-        shared=lambda run: (run.lines, run.first),
-        in_bytes=True,
-    ),
-    Stage("join", "stages.join.join_units", "preparation"),
+    Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines", "first")),
+    Stage("join", "stages.join.join_units", "preparation", "joined"),
     Stage(
         "existing-documents",
         "stages.duplicates.hash_existing_documents",
         OLD_SHARD,
+        "documents",
         _adds_documents,
+        ("documents",),
     ),
     Stage(
         "documents",
         "stages.duplicates.hash_documents",
         PART,
-        _compares_documents,
-        lambda run: (run.first,),
-    ),
-    Stage(
-        "merge-documents",
-        "stages.duplicates.merge_documents",
-        PARTS,
-        _compares_documents,
-        _documents,
-        is_for_many=True,
+        "documents",
+        compares_documents,
+        ("first", "documents"),
+        "{unit}",
     ),
     Stage(
         "document-duplicates",
-        "stages.duplicates.search_documents",
-        "million documents",
-        _compares_documents,
-        _documents,
+        "stages.duplicates.search_partition",
+        DOCUMENTS,
+        "documents",
+        compares_documents,
+        ("documents",),
+        "search-{number}",
     ),
-    Stage(
-        "document-answers",
-        "stages.duplicates.answer_documents",
-        PARTS,
-        _compares_documents,
-        _documents,
-        is_for_many=True,
-    ),
-    Stage(
-        "decide",
-        "stages.decide.count_decisions",
-        PART,
-        shared=lambda run: (run.first_decision,),
-    ),
-    Stage("assemble", "stages.assemble.assemble_shard", "shard"),
+    Stage("decide", "stages.decide.count_decisions", PART, "decisions", shared=("first_decision",)),
+    Stage("assemble", "stages.assemble.assemble_shard", SHARD, "shards"),
 )
 NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
-    "large compressed file": lambda run: len(run.plan.packed_sources),
+    PACKED_FILE: lambda run: len(run.plan.packed_sources),
     "preparation": lambda run: 1,
     UNIT: lambda run: len(run.plan.units),
     PART: lambda run: len(load_parts(run.out_dir)),
     OLD_SHARD: lambda run: run.first,
-    UNITS: lambda run: run.lines.num_groups if run.lines else 0,
-    PARTS: lambda run: run.documents.num_groups if run.documents else 0,
-    "million lines": lambda run: run.lines.partitions if run.lines else 0,
-    "million documents": lambda run: run.documents.partitions if run.documents else 0,
-    "shard": lambda run: len(run.layout.shards) if run.layout else 0,
+    LINES: lambda run: run.searched["line"].partitions,
+    DOCUMENTS: lambda run: run.searched["document"].partitions,
+    SHARD: lambda run: len(run.layout.shards) if run.layout else 0,
 }
 
 
 def stages_for(plan: Plan) -> list[Stage]:
-    """The stages that a preparation runs; some only where there are many units."""
-    from tokenmill.preparation.stages.duplicates import MOST_FILES
-
-    are_many = len(plan.units) > MOST_FILES
-    return [stage for stage in STAGES if stage.when(plan) and (are_many or not stage.is_for_many)]
-
-
-def stage_of(task_name: str) -> str:
-    """The name of the stage whose task function has this name."""
-    return next(stage.name for stage in STAGES if stage.function.endswith(f".{task_name}"))
+    """Return the stages that a preparation runs."""
+    return [stage for stage in STAGES if stage.when(plan)]

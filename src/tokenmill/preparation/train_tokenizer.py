@@ -22,13 +22,11 @@ from typing import Any, Unpack
 
 from tokenmill.base.human import plural
 from tokenmill.base.progress import Progress
-from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import refuse_fields, takes_keywords_of
 from tokenmill.errors import BadInputError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.choose_words import ChosenWords, choose_words
 from tokenmill.preparation.count_words import count_all_words
-from tokenmill.preparation.planning.disk_space import check_space, explain_bad_disk, is_small_job
 from tokenmill.preparation.planning.inputs import Inputs, find_inputs
 from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
 from tokenmill.preparation.planning.plan import Plan, begin, list_differences, read_plan
@@ -42,6 +40,7 @@ from tokenmill.preparation.planning.settings import (
     SettingsKeywords,
     with_details,
 )
+from tokenmill.preparation.planning.sizes import check_space, is_small_job
 from tokenmill.preparation.prepare import cut_inputs, find_documents
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.workspace.target import hold_workspace
@@ -121,11 +120,7 @@ def train_tokenizer(
     given = with_details(settings, details)
     asked = replace(Settings(**given), tokenizer="bytes", token_pattern=pattern, val_fraction=0.0)
     refuse_strange(out)
-    with (
-        stop_on_signals(),
-        explain_bad_disk(out),
-        hold_workspace(out, break_lock=run.break_lock) as workspace,
-    ):
+    with hold_workspace(out, break_lock=run.break_lock) as workspace:
         sources = find_inputs(inputs, {}, out, workspace, asked, run.progress)
         wanted = what_is_wanted(asked, sources, vocab_size, special)
         if not overwrite and (found := find_trained(out, wanted, sources)) is not None:
@@ -185,14 +180,14 @@ def _begin(
     tokenizer = BytesTokenizer(whole_words=is_cut, whole_texts=not is_cut)
     plan = begin(plan, tokenizer, say=run.progress.say)
     workspace.take_up()
-    return plan, decide_limits(plan, memory, tokenizer)
+    return plan, decide_limits(plan, memory)
 
 
 def _clear_other_work(workspace: Workspace, settings: Settings, sources: Sequence[Source]) -> None:
     """Remove the work of a training that was stopped, if it is not the one that is wanted."""
     found = read_plan(workspace)
     if found is not None and list_differences(settings, sources, found):
-        workspace.clear_work(keep=[os.path.basename(source.path) for source in sources])
+        workspace.clear(keep=[os.path.basename(source.path) for source in sources])
 
 
 def _count(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.base.atomic import new_file
-from tokenmill.text.cleaning.dedup import HASH, hash_all, sort_all
+from tokenmill.text.cleaning.dedup import HASH, hash_all, sort_hashes
 
 Array = npt.NDArray[Any]
 _AT_ONCE = 1 << 16  # words that are copied at a time
@@ -32,7 +32,7 @@ class CountedWords(NamedTuple):
     @classmethod
     def of(cls, words: Mapping[bytes, int]) -> Self:
         """Sort counted words by their hashes."""
-        hashes, order, _ = sort_all(hash_all(words), np.arange(len(words)))
+        hashes, order = sort_hashes(hash_all(words))
         keys = list(words)
         counts = np.fromiter(words.values(), np.uint64, len(words))
         lengths = np.fromiter(map(len, keys), np.uint32, len(keys))
@@ -82,10 +82,16 @@ class CountedWords(NamedTuple):
         return type(self)(hashes, counts, short, np.concatenate(texts))
 
 
+def partition_bounds(partition: int, num_partitions: int) -> tuple[int, int]:
+    """Return the first value of `high` that belongs to a partition, and the first beyond it."""
+    low, high = ((n << 64) // num_partitions for n in (partition, partition + 1))
+    return low, high
+
+
 def add_up(runs: Iterable[CountedWords]) -> CountedWords:
     """Return every word of these runs once, with the sum of its counts."""
     joined = CountedWords(*map(np.concatenate, zip(*runs, strict=True)))
-    hashes, order, _ = sort_all(joined.hashes, np.arange(len(joined.hashes)))
+    hashes, order = sort_hashes(joined.hashes)
     first = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)])
     words = joined.take(order[first])
     counts = joined.counts[order]

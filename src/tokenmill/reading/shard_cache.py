@@ -206,7 +206,8 @@ class ShardCache:
             is_whole = os.fstat(descriptor).st_size == size
             if not is_whole or (digest and hash_open(descriptor) != digest):
                 return None
-            os.replace(temporary, path)
+            with _making_room:  # who looks at the folder might see a file twice, or not at all
+                os.replace(temporary, path)
             undo.pop_all()
         os.lseek(descriptor, 0, os.SEEK_SET)
         self._checked.add((path.name, os.fstat(descriptor).st_ino))

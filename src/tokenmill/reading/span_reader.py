@@ -12,7 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
@@ -21,10 +21,14 @@ from tokenmill.order.spans import Spans
 
 
 class IdLimit(Protocol):
-    """The largest id that may be read, and the error for a larger one."""
+    """What a reader looks for among the ids that it copies."""
 
     largest: int
-    """Ids are seen as unsigned, so that one below 0 is larger."""
+    """The largest id that may be read. Ids are seen as unsigned, so that one below 0 is larger."""
+    end_of_text: int | None
+    """The id beside every document; None if there is none."""
+    comes_before: bool
+    """True if it is the first token of its document, not the last one."""
 
     def refuse(self, start: int, length: int) -> NoReturn:
         """Raise the error for tokens of the axis among which there is a larger one."""
@@ -34,8 +38,12 @@ class SpanReader(ABC):
     """Copies spans of one or several axes of tokens into rows."""
 
     @abstractmethod
-    def read(self, spans: Spans, out: np.ndarray) -> None:
-        """Copy each span to its place in `out`, (rows, columns) of any integer type."""
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+        """Copy each span to its place in `out`, (rows, columns) of any integer type.
+
+        In `continues`, (rows, columns) bool, the flag of each token that begins a document, as the
+        end-of-text id says, becomes False.
+        """
 
     def follow(self, coming: Callable[[], Spans]) -> None:  # noqa: B027
         """Take, once, a function that gives the spans to come; most readers have no use for it.
@@ -83,23 +91,26 @@ class RunReader(SpanReader):
         """Return True if a run is held."""
         return run in self._held
 
-    def read(self, spans: Spans, out: np.ndarray) -> None:
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
         if self._process != os.getpid():  # a fork copies no threads, one of which had the lock
             self._forget()
         tables = (spans.row, spans.column, spans.start, spans.length)
+        ids = self._ids
+        marks = Marks.of(continues, ids)
         with self._lock:
-            done, missing = self._maps.gather(out, *tables, self._ids.largest, 0)
+            done, missing = self._maps.gather(out, *tables, ids.largest, 0, *marks)
             while done < len(spans.row):
                 row, column, start, length = (int(table[done]) for table in tables)
                 if missing < 0:
-                    self._ids.refuse(start, length)
+                    ids.refuse(start, length)
                 parts = parts_in_runs(self._edges, start, length)
                 if len(parts) > self._max_open:
                     self._copy(parts, out[row, column : column + length])
+                    marks.clear(row, column, out[row, column : column + length])
                     done += 1
                 else:
                     self._hold([run for run, _, _ in parts])
-                done, missing = self._maps.gather(out, *tables, self._ids.largest, done)
+                done, missing = self._maps.gather(out, *tables, ids.largest, done, *marks)
 
     def _hold(self, runs: list[int]) -> None:
         """Put in the runs of one span; those that were put in first make room."""
@@ -137,7 +148,8 @@ class FileReader(SpanReader):
         self._read = read
         self._ids = ids
 
-    def read(self, spans: Spans, out: np.ndarray) -> None:
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+        marks = Marks.of(continues, self._ids)
         tables = (spans.row, spans.column, spans.start, spans.length)
         for row, column, start, length in zip(*(each.tolist() for each in tables), strict=True):
             for file, offset, count in parts_in_runs(self._edges, start, length):
@@ -145,6 +157,7 @@ class FileReader(SpanReader):
                 if exceeds(tokens, self._ids.largest):
                     self._ids.refuse(start, length)
                 out[row, column : column + count] = tokens
+                marks.clear(row, column, tokens)
                 column += count
 
 
@@ -154,11 +167,11 @@ class MixedReader(SpanReader):
     def __init__(self, readers: Sequence[SpanReader]) -> None:
         self._readers = readers
 
-    def read(self, spans: Spans, out: np.ndarray) -> None:
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
         for number, reader in enumerate(self._readers):
             mine = spans.source == number
             if mine.any():
-                reader.read(spans.chosen(mine), out)
+                reader.read(spans.chosen(mine), out, continues)
 
     def follow(self, coming: Callable[[], Spans]) -> None:
         for number, reader in enumerate(self._readers):
@@ -193,7 +206,9 @@ class PlainMaps:
         length: np.ndarray,
         largest: int,
         first: int,
+        *marks_of: Any,
     ) -> tuple[int, int]:
+        marks = Marks(*marks_of)
         for span in range(first, len(row)):
             to = int(column[span])
             for run, offset, count in parts_in_runs(
@@ -205,8 +220,31 @@ class PlainMaps:
                 if exceeds(tokens, largest):
                     return span, -1
                 out[row[span], to : to + count] = tokens
+                marks.clear(row[span], to, tokens)
                 to += count
         return len(row), -1
+
+
+class Marks(NamedTuple):
+    """Flags of tokens, (rows, columns) bool, and the id that clears some of them."""
+
+    flags: np.ndarray | None
+    id: int
+    marks_next: bool
+    """The flag of the token after the id is cleared, not its own."""
+
+    @classmethod
+    def of(cls, continues: np.ndarray | None, ids: IdLimit) -> "Marks":
+        """What clears the flags of tokens that begin a document."""
+        if continues is None or ids.end_of_text is None:
+            return cls(None, 0, False)
+        return cls(continues, ids.end_of_text, not ids.comes_before)
+
+    def clear(self, row: int, column: int, tokens: np.ndarray) -> None:
+        """Clear the flags of tokens that are in a row from this column on."""
+        if self.flags is not None:
+            flags = self.flags[row, column + self.marks_next :][: len(tokens)]
+            flags &= tokens[: len(flags)] != self.id
 
 
 def parts_in_runs(

@@ -7,6 +7,5 @@ packed.py    reads a shard and its index, compressed or not
 writer.py    writes one shard with its index, compressed if asked for; gives its entry
 block_hashes.py  hashes of blocks, to check a part of a shard in a store
 card.py      the README.md of a dataset; writes it and the stored tokenizer
-verified_place.py  where files are that are verified: a folder, a store
 verify.py    compares what is there with the manifest
 """

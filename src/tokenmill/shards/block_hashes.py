@@ -12,7 +12,7 @@ It is no part of the dataset: without it, shards are read whole.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +48,7 @@ def hash_blocks(path: Path) -> str:
 def to_bytes(manifest: Manifest, blocks: Mapping[str, str]) -> bytes | None:
     """The file, from the entries of each shard; None where those of some shard are unknown."""
     parts = [MAGIC]
-    for shard in shards_in_order(manifest):
+    for shard in manifest.shards:
         entries = bytes.fromhex(blocks.get(shard.file, ""))
         if len(entries) != 8 * num_blocks(shard):
             return None
@@ -60,7 +60,7 @@ def parse(data: bytes, manifest: Manifest) -> dict[str, str]:
     """The entries of each shard that are sound, as hex; the opposite of `to_bytes`."""
     found: dict[str, str] = {}
     ranges = itertools.pairwise(find_starts(manifest).tolist())
-    for shard, (start, stop) in zip(shards_in_order(manifest), ranges, strict=True):
+    for shard, (start, stop) in zip(manifest.shards, ranges, strict=True):
         stated = data[start : start + _DIGEST].hex()
         if data.startswith(MAGIC) and stated == shard.xxh3_128 and stop <= len(data):
             found[shard.file] = data[start + _DIGEST : stop].hex()
@@ -69,13 +69,8 @@ def parse(data: bytes, manifest: Manifest) -> dict[str, str]:
 
 def find_starts(manifest: Manifest) -> np.ndarray:
     """Where the entry of each shard begins in the file, which is where the one before it ends."""
-    sizes = [_DIGEST + 8 * num_blocks(shard) for shard in shards_in_order(manifest)]
+    sizes = [_DIGEST + 8 * num_blocks(shard) for shard in manifest.shards]
     return np.cumsum([len(MAGIC), *sizes])
-
-
-def shards_in_order(manifest: Manifest) -> Iterator[ShardEntry]:
-    """All shards, split after split."""
-    return itertools.chain.from_iterable(split.shards for split in manifest.splits.values())
 
 
 def read_entry(data: bytes, digest: str) -> np.ndarray | None:

@@ -3,9 +3,9 @@
 `manifest.py` checks their JSON, field by field; here are the values.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import xxhash
 
@@ -30,32 +30,60 @@ class Entry:
         for key, value in tree.items():
             if isinstance(value, Entry):
                 tree[key] = value.to_json()
-            elif isinstance(value, Sequence) and not isinstance(value, str):
+            elif isinstance(value, tuple):
                 tree[key] = [entry.to_json() for entry in value]
+            elif isinstance(value, dict):
+                entries = value.items()
+                tree[key] = {k: v.to_json() if isinstance(v, Entry) else v for k, v in entries}
         return tree
+
+    @classmethod
+    def from_json(cls, tree: Mapping[str, Any]) -> Self:
+        """The opposite of `to_json`, for fields that were checked."""
+        values = []
+        for name in cls.__slots__:
+            value = tree.get(name.removeprefix("num_"))
+            if isinstance(value, dict) and name in _PARTS:
+                value = _PARTS[name].from_json(value)
+            elif isinstance(value, list):
+                value = tuple(map(_PARTS[name].from_json, value))
+            values.append(value)
+        return cls(*values)
+
+
+class NamedFile(Entry):
+    """A file of the dataset, with its hash."""
+
+    __slots__ = ()
+    file: str
+    num_bytes: int
+    xxh3_128: str
 
 
 @dataclass(frozen=True, slots=True)
-class FileEntry(Entry):
+class FileEntry(NamedFile):
     """A file as it is on the disk."""
 
     file: str
     num_bytes: int
     xxh3_128: str
 
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "FileEntry":
-        """The opposite of `to_json`, for fields that were checked."""
-        return cls(fields["file"], fields["bytes"], fields["xxh3_128"])
 
-    @classmethod
-    def if_any(cls, fields: Mapping[str, Any] | None) -> "FileEntry | None":
-        """The same for a field that may be missing."""
-        return None if fields is None else cls.from_json(fields)
+class PackableEntry(NamedFile):
+    """A file that may be compressed."""
+
+    __slots__ = ()
+    packed: FileEntry | None
+    """The compressed file that is there instead; the other fields are of its content."""
+
+    @property
+    def on_disk(self) -> NamedFile:
+        """The file that is there."""
+        return self.packed or self
 
 
 @dataclass(frozen=True, slots=True)
-class EndsEntry(Entry):
+class EndsEntry(PackableEntry):
     """The index of a shard: a file that says where documents end in it."""
 
     file: str
@@ -63,27 +91,10 @@ class EndsEntry(Entry):
     num_bytes: int
     xxh3_128: str
     packed: FileEntry | None = None
-    """The compressed file that is there instead; the fields before this one are of its content."""
-
-    @property
-    def on_disk(self) -> FileEntry:
-        """The file that is there."""
-        return self.packed or FileEntry(self.file, self.num_bytes, self.xxh3_128)
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "EndsEntry":
-        """The opposite of `to_json`, for fields that were checked."""
-        return cls(
-            fields["file"],
-            fields["documents"],
-            fields["bytes"],
-            fields["xxh3_128"],
-            FileEntry.if_any(fields.get("packed")),
-        )
 
 
 @dataclass(frozen=True, slots=True)
-class ShardEntry(Entry):
+class ShardEntry(PackableEntry):
     """One file of ids and its index."""
 
     file: str
@@ -92,29 +103,11 @@ class ShardEntry(Entry):
     xxh3_128: str
     ends: EndsEntry
     packed: FileEntry | None = None
-    """The compressed file that is there instead; the fields before this one are of its content."""
 
     @property
-    def on_disk(self) -> FileEntry:
-        """The file that is there."""
-        return self.packed or FileEntry(self.file, self.num_bytes, self.xxh3_128)
-
-    @property
-    def files(self) -> tuple[FileEntry, FileEntry]:
+    def files(self) -> tuple[NamedFile, NamedFile]:
         """Both files of the shard, as they are there."""
         return self.on_disk, self.ends.on_disk
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "ShardEntry":
-        """The opposite of `to_json`, for fields that were checked."""
-        return cls(
-            fields["file"],
-            fields["tokens"],
-            fields["bytes"],
-            fields["xxh3_128"],
-            EndsEntry.from_json(fields["ends"]),
-            FileEntry.if_any(fields.get("packed")),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +117,6 @@ class SplitEntry(Entry):
     num_tokens: int
     num_documents: int
     shards: tuple[ShardEntry, ...]
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "SplitEntry":
-        """The opposite of `to_json`, for fields that were checked."""
-        shards = tuple(ShardEntry.from_json(shard) for shard in fields["shards"])
-        return cls(fields["tokens"], fields["documents"], shards)
 
     @classmethod
     def of(cls, shards: tuple[ShardEntry, ...]) -> "SplitEntry":
@@ -151,11 +138,6 @@ class TokenizerEntry(Entry):
     """The id before every document."""
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "TokenizerEntry":
-        """The opposite of `to_json`, for fields that were checked."""
-        return cls(**{**fields, "state": FileEntry.from_json(fields["state"])})
-
-    @classmethod
     def of(
         cls, tokenizer: Any, state: bytes, begin_token_id: int | None = None
     ) -> "TokenizerEntry":
@@ -167,7 +149,7 @@ class TokenizerEntry(Entry):
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry(Entry):
-    """A file the text came from, or a folder of many. `name` is for people: it is never opened."""
+    """A file the text came from, or a folder of many. `name` is for users: it is never opened."""
 
     name: str
     """A byte of a file name that is not UTF-8 is written out, as in `caf\\xe9.txt`."""
@@ -176,14 +158,20 @@ class SourceEntry(Entry):
     num_files: int | None = None
     """Of a folder: how many files came from it."""
 
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "SourceEntry":
-        """The opposite of `to_json`, for fields that were checked."""
-        return cls(fields["name"], fields["bytes"], fields["documents"], fields.get("files"))
-
     def __post_init__(self) -> None:
         readable = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         object.__setattr__(self, "name", readable)
+
+
+_PARTS: dict[str, type[Entry]] = {
+    "tokenizer": TokenizerEntry,
+    "state": FileEntry,
+    "packed": FileEntry,
+    "ends": EndsEntry,
+    "shards": ShardEntry,
+    "sources": SourceEntry,
+    "sources_file": FileEntry,
+}
 
 
 def checked_compression(asked: str | None) -> str | None:

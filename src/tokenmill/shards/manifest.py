@@ -8,7 +8,7 @@ docs/format.md is the specification; base/strict_json.py reads the JSON.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,20 +23,20 @@ from tokenmill.base.strict_json import (
     COUNT,
     COUNT_FROM_1,
     HEX128,
+    OBJECT,
     TEXT,
-    AnyObject,
-    Fields,
-    FileName,
-    Kind,
-    ListOf,
-    NamedValues,
+    Maybe,
     Value,
+    check_fields,
+    is_plain_name,
     parse_object,
     wrong,
 )
+from tokenmill.base.strict_json import FILE_NAME as NAME
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
 from tokenmill.shards.entries import (
     PACKED_SUFFIX,
+    Entry,
     FileEntry,
     ShardEntry,
     SourceEntry,
@@ -51,54 +51,34 @@ FORMAT_VERSION = 1
 MAX_BYTES = 256 << 20
 ITEM_SIZE = {"uint16": 2, "uint32": 4}
 _LAST_LINE = b"\n}\n"
+_HASH_FIELD = ',\n  "xxh3_128": "%s"\n}\n'  # how a manifest ends
 
-_FILE: dict[str, Kind] = {"file": FileName(), "bytes": COUNT, "xxh3_128": HEX128}
-_PACKED: dict[str, Kind] = {"packed": Fields(_FILE)}
-_SHARD: dict[str, Kind] = {
-    **_FILE,
-    "tokens": COUNT,
-    "ends": Fields({**_FILE, "documents": COUNT, **_PACKED}, optional=_PACKED),
-    **_PACKED,
-}
-_SPLIT: dict[str, Kind] = {
-    "tokens": COUNT,
-    "documents": COUNT,
-    "shards": ListOf(Fields(_SHARD, optional=_PACKED)),
-}
-_TOKENIZER: dict[str, Kind] = {
+_FILE = {"file": NAME, "bytes": COUNT, "xxh3_128": HEX128}
+_PACKABLE = {**_FILE, "packed": Maybe(_FILE)}
+_SHARD = {**_PACKABLE, "tokens": COUNT, "ends": {**_PACKABLE, "documents": COUNT}}
+_SPLIT = {"tokens": COUNT, "documents": COUNT, "shards": [_SHARD]}
+_TOKENIZER = {
     "name": TEXT,
     "vocab_size": COUNT,
     "end_of_text_id": COUNT,
     "fingerprint": HEX128,
-    "state": Fields(_FILE),
-    "begin_token_id": COUNT,
+    "state": _FILE,
+    "begin_token_id": Maybe(COUNT),
 }
-_SOURCE: dict[str, Kind] = {"name": TEXT, "bytes": COUNT, "documents": COUNT, "files": COUNT_FROM_1}
-_MANIFEST = Fields(
-    {
-        "format": TEXT,
-        "format_version": COUNT_FROM_1,
-        "dtype": Value(ITEM_SIZE.__contains__, f"one of {', '.join(ITEM_SIZE)}"),
-        "tokenizer": Fields(_TOKENIZER, optional=["begin_token_id"]),
-        "tokens_per_shard": COUNT_FROM_1,
-        "splits": NamedValues(Fields(_SPLIT)),
-        "sources": ListOf(Fields(_SOURCE, optional=["files"])),
-        "sources_file": Fields(_FILE),
-        "settings": AnyObject(),
-        "accounts": AnyObject(),
-        "xxh3_128": HEX128,
-    },
-    optional=["sources_file"],
-)
-
-
-def has_manifest(where: str | os.PathLike[str]) -> bool:
-    """Return True if a manifest is in this folder or at this address."""
-    if not is_remote(where):
-        return (Path(where) / FILE_NAME).is_file()
-    from tokenmill.stores import objects
-
-    return objects.find(join(os.fspath(where), FILE_NAME)) is not None
+_SOURCE = {"name": TEXT, "bytes": COUNT, "documents": COUNT, "files": Maybe(COUNT_FROM_1)}
+_VERSION = {"format": TEXT, "format_version": COUNT_FROM_1}
+_MANIFEST = {
+    **_VERSION,
+    "dtype": Value(ITEM_SIZE.__contains__, f"one of {', '.join(ITEM_SIZE)}"),
+    "tokenizer": _TOKENIZER,
+    "tokens_per_shard": COUNT_FROM_1,
+    "splits": Value(lambda splits: isinstance(splits, dict), "an object"),
+    "sources": [_SOURCE],
+    "sources_file": Maybe(_FILE),
+    "settings": OBJECT,
+    "accounts": OBJECT,
+    "xxh3_128": HEX128,
+}
 
 
 def dtype_for(vocab_size: int) -> str:
@@ -107,7 +87,7 @@ def dtype_for(vocab_size: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Entry):
     """All of `dataset_metadata.json`."""
 
     dtype: str
@@ -123,7 +103,8 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """Return the bytes of the file: the content, with its hash as the last field."""
         content = self._content()
-        return content.removesuffix(_LAST_LINE) + _hash_field(xxhash.xxh3_128_hexdigest(content))
+        hash_field = _HASH_FIELD % xxhash.xxh3_128_hexdigest(content)
+        return content.removesuffix(_LAST_LINE) + hash_field.encode()
 
     @property
     def digest(self) -> str:
@@ -132,28 +113,18 @@ class Manifest:
 
     def _content(self) -> bytes:
         """Canonical JSON: fixed order of keys, UTF-8, a newline at the end; without the hash."""
-        tree = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "dtype": self.dtype,
-            "tokenizer": self.tokenizer.to_json(),
-            "tokens_per_shard": self.tokens_per_shard,
-            "splits": {name: split.to_json() for name, split in self.splits.items()},
-            "sources": [source.to_json() for source in self.sources],
-            **({"sources_file": self.sources_file.to_json()} if self.sources_file else {}),
-            "settings": dict(self.settings),
-            "accounts": dict(self.accounts),
-        }
+        tree = {"format": FORMAT, "format_version": FORMAT_VERSION, **self.to_json()}
         return orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+    @property
+    def shards(self) -> list[ShardEntry]:
+        """All shards, split after split."""
+        return [shard for split in self.splits.values() for shard in split.shards]
 
     @property
     def is_packed(self) -> bool:
         """True if some of the files are compressed."""
-        return any(
-            shard.packed or shard.ends.packed
-            for split in self.splits.values()
-            for shard in split.shards
-        )
+        return any(shard.packed or shard.ends.packed for shard in self.shards)
 
     def write(self, folder: Path | str) -> None:
         """Check, then put the manifest into its folder, whole or not at all."""
@@ -162,28 +133,27 @@ class Manifest:
         write_atomically(Path(folder) / FILE_NAME, data)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> "Manifest":
+    def load(cls, where: str | os.PathLike[str]) -> "Manifest":
         """Read and check the manifest of this folder, or of the dataset at this address."""
-        if is_remote(folder):
-            if (found := cls.find_at(os.fspath(folder))) is None:
-                raise NotADatasetError(f"there is no {join(os.fspath(folder), FILE_NAME)}")
-            return found
-        path = Path(folder) / FILE_NAME
-        try:
-            with open(path, "rb", opener=regular) as file:
-                data = file.read(min(os.fstat(file.fileno()).st_size, MAX_BYTES) + 1)
-        except (FileNotFoundError, NotADirectoryError):
-            raise _not_a_dataset(Path(folder)) from None
-        return cls.parse(data, where=str(path))
+        if (manifest := cls.find(where)) is None:
+            raise _not_a_dataset(where)
+        return manifest
 
     @classmethod
-    def find_at(cls, address: str) -> "Manifest | None":
-        """The manifest of the dataset at an address, if there is one."""
-        from tokenmill.stores import objects
+    def find(cls, where: str | os.PathLike[str]) -> "Manifest | None":
+        """The same; None where there is no manifest."""
+        file = join(os.fspath(where), FILE_NAME)
+        if is_remote(where):
+            from tokenmill.stores import objects
 
-        where = join(address, FILE_NAME)
-        data = objects.read_all(where, at_most=MAX_BYTES)
-        return None if data is None else cls.parse(data, where=where)
+            data = objects.read_all(file, at_most=MAX_BYTES)
+            return None if data is None else cls.parse(data, where=file)
+        try:
+            with open(file, "rb", opener=regular) as opened:
+                data = opened.read(min(os.fstat(opened.fileno()).st_size, MAX_BYTES) + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return cls.parse(data, where=file)
 
     @classmethod
     def parse(cls, data: bytes, *, where: str = FILE_NAME) -> "Manifest":
@@ -191,33 +161,82 @@ class Manifest:
         if len(data) > MAX_BYTES:
             raise FormatError(f"{where} is larger than {MAX_BYTES >> 20} MB, so it is no manifest")
         tree = parse_object(data, where)
-        _check_version(tree, where)
-        _MANIFEST.check(tree, where)
-        _check_own_hash(data, tree["xxh3_128"], where)
-        manifest = cls(
-            dtype=tree["dtype"],
-            tokenizer=TokenizerEntry.from_json(tree["tokenizer"]),
-            tokens_per_shard=tree["tokens_per_shard"],
-            splits={name: SplitEntry.from_json(split) for name, split in tree["splits"].items()},
-            sources=tuple(SourceEntry.from_json(source) for source in tree["sources"]),
-            sources_file=FileEntry.if_any(tree.get("sources_file")),
-            settings=tree["settings"],
-            accounts=tree["accounts"],
-        )
-        manifest._check(where)
-        return manifest
-
-    def _check(self, where: str) -> None:
-        """Refuse a manifest whose counts, sizes and names do not agree."""
-        _check_tokenizer(self.tokenizer, self.dtype, where)
-        for name, split in self.splits.items():
-            _check_split(split, ITEM_SIZE[self.dtype], self.tokens_per_shard, where, name)
+        check_fields(tree, _VERSION, where, others=True)  # another version may have other fields
+        if tree["format"] != FORMAT:
+            raise FormatError(f"{where} says format {tree['format']!r}, not {FORMAT!r}")
+        if tree["format_version"] != FORMAT_VERSION:
+            raise UnsupportedVersionError(
+                f"{where} is of format version {tree['format_version']}; this tokenmill reads "
+                f"{FORMAT_VERSION}",
+                hint="pip install --upgrade tokenmill",
+            )
+        check_fields(tree, _MANIFEST, where)
+        for name, split in tree["splits"].items():
+            if "/" in name or not is_plain_name(name):
+                raise wrong(where, f"splits.{name}", name, "a plain name without '/'")
+            check_fields(split, _SPLIT, where, f"splits.{name}")
+        stated = tree["xxh3_128"]
+        content = data.removesuffix((_HASH_FIELD % stated).encode()) + _LAST_LINE
+        if (digest := xxhash.xxh3_128_hexdigest(content)) != stated:
+            raise FormatError(
+                f"{where} was changed after it was written: its hash is {digest}, but it states "
+                f"{stated}",
+                hint="fetch this file again, or prepare the dataset again",
+            )
+        splits = {name: SplitEntry.from_json(split) for name, split in tree["splits"].items()}
+        manifest = cls.from_json({**tree, "splits": splits})
+        for name, value, expected in manifest._contradictions():
+            raise wrong(where, name, value, expected)
         # Without regard to case: on some disks `A.bin` and `a.bin` are one file.
         seen = {FILE_NAME.lower()}
-        for name in self.files():
+        for name in manifest.files():
             if name.lower() in seen:
                 raise FormatError(f"{where} names the file {name!r} twice")
             seen.add(name.lower())
+        return manifest
+
+    def _contradictions(self) -> Iterator[tuple[str, object, str]]:
+        """Yield fields that contradict others: name, value, and what is expected."""
+        vocab_size = self.tokenizer.vocab_size
+        end = self.tokenizer.end_of_text_id
+        begin = self.tokenizer.begin_token_id
+        if begin is not None and (begin >= vocab_size or begin == end):
+            expected = f"less than vocab_size {vocab_size} and another than end_of_text_id"
+            yield "tokenizer.begin_token_id", begin, expected
+        if end >= vocab_size:
+            yield "tokenizer.end_of_text_id", end, f"less than vocab_size {vocab_size}"
+        if vocab_size > 256 ** ITEM_SIZE[self.dtype]:
+            yield "tokenizer.vocab_size", vocab_size, f"small enough for dtype {self.dtype}"
+        for name, split in self.splits.items():
+            for number, shard in enumerate(split.shards):
+                for key, value, expected in self._contradictions_in(shard):
+                    yield f"splits.{name}.shards[{number}].{key}", value, expected
+            tokens = sum(shard.num_tokens for shard in split.shards)
+            if split.num_tokens != tokens:
+                yield f"splits.{name}.tokens", split.num_tokens, f"{tokens}, the sum of its shards"
+            ends = sum(shard.ends.num_documents for shard in split.shards)
+            if split.num_documents != ends:
+                key = f"splits.{name}.documents"
+                yield key, split.num_documents, f"{ends}, the sum of its shards"
+
+    def _contradictions_in(self, shard: ShardEntry) -> Iterator[tuple[str, object, str]]:
+        """Yield the same of one shard."""
+        ends = shard.ends
+        tokens = shard.num_tokens
+        item_size = ITEM_SIZE[self.dtype]
+        if not 1 <= tokens <= self.tokens_per_shard:
+            expected = f"at least 1 and at most tokens_per_shard {self.tokens_per_shard}"
+            yield "tokens", tokens, expected
+        if shard.num_bytes != tokens * item_size:
+            yield "bytes", shard.num_bytes, f"{item_size} x {tokens} tokens"
+        if ends.num_bytes != 8 * ends.num_documents:
+            yield "ends.bytes", ends.num_bytes, f"8 x {ends.num_documents} documents"
+        if ends.num_documents > tokens:
+            yield "ends.documents", ends.num_documents, f"at most one for each of {tokens}"
+        if shard.packed and shard.packed.file != shard.file + PACKED_SUFFIX:
+            yield "packed.file", shard.packed.file, shard.file + PACKED_SUFFIX
+        if ends.packed and ends.packed.file != ends.file + PACKED_SUFFIX:
+            yield "ends.packed.file", ends.packed.file, ends.file + PACKED_SUFFIX
 
     @property
     def files_beside_shards(self) -> list[FileEntry]:
@@ -227,97 +246,13 @@ class Manifest:
     def files(self) -> list[str]:
         """Every file that is there by the manifest, in order; the manifest itself is not one."""
         names = [entry.file for entry in self.files_beside_shards]
-        for split in self.splits.values():
-            names += [file.file for shard in split.shards for file in shard.files]
-        return names
+        return names + [file.file for shard in self.shards for file in shard.files]
 
 
-def _check_own_hash(data: bytes, stated: str, where: str) -> None:
-    """Refuse a manifest whose bytes are not those that its hash was made of."""
-    hash_field = _hash_field(stated)
-    found = xxhash.xxh3_128(memoryview(data)[: len(data) - len(hash_field)])
-    found.update(_LAST_LINE)
-    if not data.endswith(hash_field) or found.hexdigest() != stated:
-        raise FormatError(
-            f"{where} was changed after it was written: its hash is {found.hexdigest()}, but it "
-            f"states {stated}",
-            hint="fetch this file again, or prepare the dataset again",
-        )
-
-
-def _hash_field(digest: str) -> bytes:
-    """Return the end of a manifest, from the comma before its last field on."""
-    return f',\n  "xxh3_128": "{digest}"'.encode() + _LAST_LINE
-
-
-def _check_version(tree: Mapping[str, Any], where: str) -> None:
-    """Refuse another format, or another version, which may have other fields."""
-    stated = {key: tree[key] for key in ("format", "format_version") if key in tree}
-    Fields({"format": TEXT, "format_version": COUNT_FROM_1}).check(stated, where)
-    if tree["format"] != FORMAT:
-        raise FormatError(f"{where} says format {tree['format']!r}, not {FORMAT!r}")
-    if tree["format_version"] != FORMAT_VERSION:
-        raise UnsupportedVersionError(
-            f"{where} is of format version {tree['format_version']}; this tokenmill reads "
-            f"{FORMAT_VERSION}",
-            hint="pip install --upgrade tokenmill",
-        )
-
-
-def _check_tokenizer(tokenizer: TokenizerEntry, dtype: str, where: str) -> None:
-    end = tokenizer.end_of_text_id
-    begin = tokenizer.begin_token_id
-    vocab_size = tokenizer.vocab_size
-    if begin is not None and (begin >= vocab_size or begin == end):
-        expected = f"less than vocab_size {vocab_size} and another than end_of_text_id"
-        raise wrong(where, "tokenizer.begin_token_id", begin, expected)
-    if end >= vocab_size:
-        raise wrong(where, "tokenizer.end_of_text_id", end, f"less than vocab_size {vocab_size}")
-    if vocab_size > 256 ** ITEM_SIZE[dtype]:
-        expected = f"small enough for dtype {dtype}"
-        raise wrong(where, "tokenizer.vocab_size", vocab_size, expected)
-
-
-def _check_split(
-    split: SplitEntry, item_size: int, tokens_per_shard: int, where: str, name: str
-) -> None:
-    for number, shard in enumerate(split.shards):
-        if bad := _bad_field(shard, item_size, tokens_per_shard):
-            field, value, expected = bad
-            raise wrong(where, f"splits.{name}.shards[{number}].{field}", value, expected)
-    sums = SplitEntry.of(split.shards)
-    if split.num_tokens != sums.num_tokens:
-        expected = f"{sums.num_tokens}, the sum of its shards"
-        raise wrong(where, f"splits.{name}.tokens", split.num_tokens, expected)
-    if split.num_documents != sums.num_documents:
-        expected = f"{sums.num_documents}, the sum of its shards"
-        raise wrong(where, f"splits.{name}.documents", split.num_documents, expected)
-
-
-def _bad_field(
-    shard: ShardEntry, item_size: int, tokens_per_shard: int
-) -> tuple[str, object, str] | None:
-    """Return a field of a shard that contradicts another: its name, value, and what is expected."""
-    ends = shard.ends
-    tokens = shard.num_tokens
-    if tokens < 1:
-        return "tokens", tokens, "at least 1"
-    if tokens > tokens_per_shard:
-        return "tokens", tokens, f"at most tokens_per_shard {tokens_per_shard}"
-    if shard.num_bytes != tokens * item_size:
-        return "bytes", shard.num_bytes, f"{item_size} x {tokens} tokens"
-    if ends.num_bytes != 8 * ends.num_documents:
-        return "ends.bytes", ends.num_bytes, f"8 x {ends.num_documents} documents"
-    if ends.num_documents > tokens:
-        return "ends.documents", ends.num_documents, f"at most one for each of {tokens}"
-    if shard.packed and shard.packed.file != shard.file + PACKED_SUFFIX:
-        return "packed.file", shard.packed.file, shard.file + PACKED_SUFFIX
-    if ends.packed and ends.packed.file != ends.file + PACKED_SUFFIX:
-        return "ends.packed.file", ends.packed.file, ends.file + PACKED_SUFFIX
-    return None
-
-
-def _not_a_dataset(folder: Path) -> NotADatasetError:
+def _not_a_dataset(where: str | os.PathLike[str]) -> NotADatasetError:
+    if is_remote(where):
+        return NotADatasetError(f"there is no {join(os.fspath(where), FILE_NAME)}")
+    folder = Path(where)
     if not folder.exists():
         return NotADatasetError(f"{folder} does not exist")
     if not folder.is_dir():

@@ -1,33 +1,37 @@
 """Is what is there what the manifest says? Everything wrong is listed, not only the first.
 
-Sizes, names and the stored tokenizer are compared at once (one `stat` a file). `full` reads every
-byte again: hashes, the index, the largest id, and that documents, and nothing else, end with the
-end-of-text id and begin with the begin token, where there is one. `subset="5%"` does that for a
-part of the shards: the same part every time.
+Sizes, names and the files next to the shards are always compared. `full` reads every byte again:
+hashes, the index, the largest id, and that documents, and nothing else, end with the end-of-text id
+and begin with the begin token, where there is one. `subset="5%"` does that for a part of the
+shards: the same part every time.
 
 Cost of `full`: one pass at the speed of the disk, or about 1 GB/s on one core from the page cache;
-memory 16 MB. A dataset in a store is fetched shard by shard. A damaged manifest is raised, not
-listed: nothing can be compared with it.
+memory 16 MB. Of a dataset in a store, sizes are those that the store states, and shards are fetched
+one by one into a temporary folder. A damaged manifest is raised, not listed: nothing can be
+compared with it.
 """
 
 import math
-from collections.abc import Callable, Iterator
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 import xxhash
 
-from tokenmill.base.hashing import hash_file, read_regular
+from tokenmill.base.address import WRITABLE, is_remote, join, split
+from tokenmill.base.hashing import hash_file
 from tokenmill.errors import CorruptShardError
-from tokenmill.shards.entries import FileEntry, ShardEntry
-from tokenmill.shards.manifest import FILE_NAME, ITEM_SIZE, Manifest
+from tokenmill.shards.entries import NamedFile, ShardEntry
+from tokenmill.shards.manifest import FILE_NAME, ITEM_SIZE, PREPARATION_FOLDER, Manifest
 from tokenmill.shards.packed import read_blocks, read_ends
-from tokenmill.shards.verified_place import Folder, Stored, place_of
 
-_Ends = npt.NDArray[np.uint64]
+_Positions = npt.NDArray[np.uint64]
 _FETCH = "fetch this file again, or prepare the dataset again"
 _REBUILD = "the dataset was written by a tokenmill with a defect; prepare it again"
 
@@ -63,26 +67,33 @@ def verify(
 
     `progress(file, bytes)` is called after each shard that was read.
     """
-    place = place_of(folder)
     manifest = Manifest.load(folder)
     chosen = _choose(manifest, full, subset)
-    findings = _check_tokenizer(place, manifest)
-    findings += _check_sources(place, manifest.sources_file)
-    for split in manifest.splits.values():
-        last = split.shards[-1].file if split.shards else ""
-        for shard in split.shards:
-            found = [
-                finding
-                for file in shard.files
-                for finding in _check_size(place, file.file, file.num_bytes)
-            ]
-            if not found and shard.file in chosen:
-                with place.here([file.file for file in shard.files]) as there:
-                    found = _check_shard(there, manifest, shard, ends_split=shard.file == last)
-                if progress is not None:
-                    progress(shard.file, sum(file.num_bytes for file in shard.files))
-            findings += found
-    return findings + _check_extra(place, manifest)
+    sizes = _sizes_in_store(str(folder), manifest) if is_remote(folder) else _sizes_in(Path(folder))
+    findings = []
+    for file in manifest.files_beside_shards:
+        if wrong_size := _check_size(file, sizes):
+            findings += wrong_size
+        else:
+            with _local(folder, [file]) as here:
+                findings += _check_hash(file.file, file.xxh3_128, hash_file(here / file.file))
+    last_shards = {part.shards[-1].file for part in manifest.splits.values() if part.shards}
+    for shard in manifest.shards:
+        found = [finding for file in shard.files for finding in _check_size(file, sizes)]
+        if not found and shard.file in chosen:
+            with _local(folder, shard.files) as here:
+                ends_split = shard.file in last_shards
+                found = _check_shard(here, manifest, shard, ends_split=ends_split)
+            if progress is not None:
+                progress(shard.file, sum(file.num_bytes for file in shard.files))
+        findings += found
+    known = {*manifest.files(), FILE_NAME, "README.md"}
+    remedy = "nothing reads it; delete it if it is not yours"
+    return findings + [
+        Finding(name, "extra", "only files of the manifest", "this file", remedy)
+        for name in sorted(set(sizes) - known)
+        if not name.startswith("block_hashes-")
+    ]
 
 
 def share_of(subset: str) -> float:
@@ -97,7 +108,7 @@ def share_of(subset: str) -> float:
 
 
 def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
-    names = [s.file for split in manifest.splits.values() for s in split.shards]
+    names = [shard.file for shard in manifest.shards]
     if subset is None:
         return set(names) if full else set()
     # In the order of a hash: spread over the dataset, and the same shards every time.
@@ -105,32 +116,46 @@ def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
     return set(names[: math.ceil(len(names) * share_of(subset))])
 
 
-def _check_tokenizer(place: Folder | Stored, manifest: Manifest) -> list[Finding]:
-    record = manifest.tokenizer.state
-    if found := _check_size(place, record.file, record.num_bytes):
-        return found
-    with place.here([record.file]) as folder:
-        path = folder / record.file
-        if found := _check_hash(record.file, record.xxh3_128, hash_file(path)):
-            return found
-        try:
-            stored = orjson.loads(read_regular(path))["fingerprint"]
-        except (ValueError, KeyError, TypeError):
-            stored = "no readable state"
-    if stored != manifest.tokenizer.fingerprint:
-        expected = f"fingerprint {manifest.tokenizer.fingerprint}"
-        return [Finding(record.file, "tokenizer", expected, str(stored), _REBUILD)]
-    return []
+def _sizes_in(folder: Path) -> dict[str, int]:
+    """Sizes of all files in a folder, by name; a preparation that is not finished is one name."""
+    sizes = {}
+    for parent, folders, files in os.walk(folder):
+        if PREPARATION_FOLDER in folders:
+            folders.remove(PREPARATION_FOLDER)
+            files.append(PREPARATION_FOLDER)
+        for path in (Path(parent, name) for name in files):
+            if path.exists():
+                sizes[path.relative_to(folder).as_posix()] = path.stat().st_size
+    return sizes
 
 
-def _check_sources(place: Folder | Stored, record: FileEntry | None) -> list[Finding]:
-    """The list of all inputs, where there is one."""
-    if record is None:
-        return []
-    if found := _check_size(place, record.file, record.num_bytes):
-        return found
-    with place.here([record.file]) as folder:
-        return _check_hash(record.file, record.xxh3_128, hash_file(folder / record.file))
+def _sizes_in_store(address: str, manifest: Manifest) -> dict[str, int]:
+    """Sizes of all objects of a dataset; those at https cannot be listed: each is looked at."""
+    from tokenmill.stores import objects
+
+    place = split(address.rstrip("/"))
+    if place.scheme in WRITABLE:
+        start = len(place.key) + 1 if place.key else 0
+        return {x.key[start:]: x.size for x in objects.list_records(address.rstrip("/"))}
+    found = {name: objects.find(join(address, name)) for name in manifest.files()}
+    return {name: record.size for name, record in found.items() if record is not None}
+
+
+@contextmanager
+def _local(where: Path | str, files: Sequence[NamedFile]) -> Iterator[Path]:
+    """Give a folder with these files; those of a store are copied, as long as they are needed."""
+    if not is_remote(where):
+        yield Path(where)
+        return
+    from tokenmill.stores.object_file import ObjectFile
+
+    with tempfile.TemporaryDirectory() as folder:
+        for file in files:
+            path = Path(folder, file.file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with ObjectFile(join(str(where), file.file)) as source, path.open("xb") as copy:
+                shutil.copyfileobj(source, copy, 4 << 20)
+        yield Path(folder)
 
 
 def _check_hash(name: str, expected: str, found: str) -> list[Finding]:
@@ -139,12 +164,14 @@ def _check_hash(name: str, expected: str, found: str) -> list[Finding]:
     return [Finding(name, "hash", f"xxh3-128 {expected}", found, _FETCH)]
 
 
-def _check_size(place: Folder | Stored, name: str, expected: int) -> list[Finding]:
-    found = place.size(name)
-    if isinstance(found, str):
-        return [Finding(name, "missing", f"a file of {expected:,} bytes", found, _FETCH)]
-    if found != expected:
-        return [Finding(name, "size", f"{expected:,} bytes", f"{found:,} bytes", _FETCH)]
+def _check_size(file: NamedFile, sizes: dict[str, int]) -> list[Finding]:
+    size = sizes.get(file.file)
+    if size is None:
+        expected = f"a file of {file.num_bytes:,} bytes"
+        return [Finding(file.file, "missing", expected, "no such file", _FETCH)]
+    if size != file.num_bytes:
+        expected = f"{file.num_bytes:,} bytes"
+        return [Finding(file.file, "size", expected, f"{size:,} bytes", _FETCH)]
     return []
 
 
@@ -170,53 +197,56 @@ def _check_shard(
     if largest >= (vocab_size := manifest.tokenizer.vocab_size):
         expected = f"ids below {vocab_size:,}"
         findings = [Finding(shard.file, "ids", expected, f"id {largest:,}", _REBUILD)]
-    wrong = list(_compare_ends(ends, found_ends, shard.num_tokens))
+    wrong = _compare_ends(ends, found_ends, shard.num_tokens)
     if ends_split and (not ends.size or ends[-1] != shard.num_tokens):
         found = f"the last end at {int(ends[-1]):,}" if ends.size else "no end"
         wrong.append((f"an end at {shard.num_tokens:,}, where the split ends", found))
     if manifest.tokenizer.begin_token_id is not None and not wrong:
-        wrong += _compare_begins(ends, begins, shard.num_tokens)
+        # The first token is not judged: if it begins a document, the shard before knows.
+        starts = ends[ends < shard.num_tokens]
+        expected = "a begin token at the start of every document and nowhere else"
+        in_words = ("documents without one", "begin tokens inside documents")
+        wrong += _compare(starts, begins[begins > 0], expected, *in_words)
     return findings + [Finding(name, "index", *difference, _REBUILD) for difference in wrong]
 
 
-def _compare_ends(stored: _Ends, found: _Ends, num_tokens: int) -> Iterator[tuple[str, str]]:
+def _compare_ends(stored: _Positions, found: _Positions, num_tokens: int) -> list[tuple[str, str]]:
     """What an index should hold, and what it holds instead of it."""
     if stored.size and (stored[0] < 1 or stored[-1] > num_tokens):
         bad = stored[0] if stored[0] < 1 else stored[-1]
-        yield f"ends from 1 to {num_tokens:,}", f"{int(bad):,}"
-    elif (stored[1:] <= stored[:-1]).any():
-        place = int((stored[1:] <= stored[:-1]).argmax())
-        pair = f"{int(stored[place]):,} then {int(stored[place + 1]):,} at entry {place}"
-        yield "ends that grow", pair
-    else:
-        # Where a split ends, a document may be cut short: an end without an end-of-text id.
-        missing = np.setdiff1d(stored, np.append(found, np.uint64(num_tokens)))
-        extra = np.setdiff1d(found, stored)
-        if places := missing[:1].tolist() + extra[:1].tolist():
-            yield (
-                "an end after every end-of-text id and nowhere else",
-                f"{missing.size:,} ends without an end-of-text id, {extra.size:,} ids without an "
-                f"end (first at {min(places):,})",
-            )
+        return [(f"ends from 1 to {num_tokens:,}", f"{int(bad):,}")]
+    if (stored[1:] <= stored[:-1]).any():
+        at = int((stored[1:] <= stored[:-1]).argmax())
+        return [
+            ("ends that grow", f"{int(stored[at]):,} then {int(stored[at + 1]):,} at entry {at}")
+        ]
+    # Where a split ends, a document may be cut short: an end without an end-of-text id.
+    if stored.size and stored[-1] == num_tokens:
+        found = np.union1d(found, stored[-1:])
+    expected = "an end after every end-of-text id and nowhere else"
+    return _compare(stored, found, expected, "ends without an end-of-text id", "ids without an end")
 
 
-def _compare_begins(ends: _Ends, begins: _Ends, num_tokens: int) -> Iterator[tuple[str, str]]:
-    """Begin tokens are where a document follows another one, and nowhere else.
-
-    The first token is not judged: whether it begins a document, the shard before knows.
-    """
-    starts = ends[ends < num_tokens]
-    missing = np.setdiff1d(starts, begins)
-    extra = np.setdiff1d(begins[begins > 0], starts)
-    if places := missing[:1].tolist() + extra[:1].tolist():
-        yield (
-            "a begin token at the start of every document and nowhere else",
-            f"{missing.size:,} documents without one, {extra.size:,} begin tokens inside documents "
-            f"(first at {min(places):,})",
+def _compare(
+    stored: _Positions, found: _Positions, expected: str, missing_are: str, extra_are: str
+) -> list[tuple[str, str]]:
+    """Compare positions by the index with those of a special token."""
+    missing = np.setdiff1d(stored, found)
+    extra = np.setdiff1d(found, stored)
+    if not missing.size and not extra.size:
+        return []
+    first = min(missing[:1].tolist() + extra[:1].tolist())
+    return [
+        (
+            expected,
+            f"{missing.size:,} {missing_are}, {extra.size:,} {extra_are} (first at {first:,})",
         )
+    ]
 
 
-def _read_ids(folder: Path, shard: ShardEntry, manifest: Manifest) -> tuple[str, int, _Ends, _Ends]:
+def _read_ids(
+    folder: Path, shard: ShardEntry, manifest: Manifest
+) -> tuple[str, int, _Positions, _Positions]:
     """The hash of a shard, its largest id, the positions after each end-of-text id, and those of
     begin tokens."""
     dtype = np.dtype(manifest.dtype).newbyteorder("<")
@@ -237,12 +267,3 @@ def _read_ids(folder: Path, shard: ShardEntry, manifest: Manifest) -> tuple[str,
             begins.append(places.astype(np.uint64) + np.uint64(start))
         start += len(ids)
     return digest.hexdigest(), largest, np.concatenate(ends), np.concatenate(begins)
-
-
-def _check_extra(place: Folder | Stored, manifest: Manifest) -> list[Finding]:
-    known = {*manifest.files(), FILE_NAME, "README.md"}
-    remedy = "nothing reads it; delete it if it is not yours"
-    return [
-        Finding(name, "extra", "only files of the manifest", "this file", remedy)
-        for name in sorted(set(place.names()) - known)
-    ]

@@ -89,11 +89,11 @@ class AheadReader(SpanReader):
     def follow(self, coming: Callable[[], Spans]) -> None:
         self._coming = coming
 
-    def read(self, spans: Spans, out: np.ndarray) -> None:
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
         if self._rows_left <= 0:
             self._look_ahead(spans if self._coming is None else self._coming())
         self._rows_left -= spans.num_rows
-        self._reader.read(spans, out)
+        self._reader.read(spans, out, continues)
 
     def _look_ahead(self, coming: Spans) -> None:
         num_rows = min(coming.num_rows, ROWS_LOOKED_AT, 8 * self._most)

@@ -198,8 +198,8 @@ class FarReader(SpanReader):
         self._readers = MixedReader([near, far])
         self._border = border
 
-    def read(self, spans: Spans, out: np.ndarray) -> None:
-        self._readers.read(self._divided(spans), out)
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+        self._readers.read(self._divided(spans), out, continues)
 
     def follow(self, coming: Callable[[], Spans]) -> None:
         self._readers.follow(partial(self._divide_coming, coming))

@@ -53,6 +53,8 @@ def load(
         known = f"neither a name ({', '.join(NAMES)}) nor a file here"
         raise ValueError(f"no tokenizer {name!r}: {known}{did_you_mean(name, NAMES)}")
     if path.suffix == ".tiktoken":
+        if isinstance(end_of_text, str) and end_of_text.isdecimal():
+            end_of_text = int(end_of_text)
         if isinstance(end_of_text, str):
             raise ValueError(
                 f"end_of_text={end_of_text!r}: a rank file names no special tokens; pass the id"

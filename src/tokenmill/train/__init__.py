@@ -4,23 +4,17 @@ start.py         train(): settings, data, ranks, then the loop; resume
 loop.py          the loop: step, log, validate, save
 model.py         the GPT, how it generates, its optimizer and learning rate
 config.py        the settings, from JSON, flags and keywords
-run_data.py      the three ways of giving data
+run_data.py      the four ways of giving data
 validation.py    fixed held-out batches, the same on any number of ranks
 collectives.py   the few things ranks do together, and the device of each
-checkpoint.py    one folder a step, complete or not there
+checkpoint.py    one folder per step, complete or not there
 metrics.py       the numbers of every step: metrics.jsonl, TensorBoard, W&B
 curve.py         loss.svg, drawn from them
-run_page.py      run.html, one page about the run
+run_page.py      run.html: losses, what was trained on and when, settings
 sample_text.py   text from a trained model
-run_folder.py    the checkpoints of a run, and what each says about itself; without torch
 run_loader.py    the loader of a run, as it was at its last checkpoint; without torch
-named_values.py  web=0.7,code=0.3 as a dict
 edits_file.py    edits.jsonl: the edits that are asked of a run, and what became of each
-edit_words.py    what an edit changes, in words
-ask_edits.py     asking for an edit, checked; all that were asked for
 take_edits.py    rank 0 reads what is asked for, all ranks make the same edits
-sources_plot.py  which sources were trained on, step by step, as a picture
-trained_part.py  the part of run.html on what was trained on, and when
 """
 
 import importlib

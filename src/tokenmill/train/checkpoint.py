@@ -6,16 +6,14 @@
 All of a step (weights, optimizer, position in the data, seed of the random numbers, settings) is
 written to a temporary folder, synced, renamed, and only then named by `latest`: a process killed
 at any moment leaves the checkpoint before it intact. `state.json` holds the size and hash of the
-two others. Tensors are read with `weights_only=True` and with nothing else: no code in a file
-runs.
+two others, and can be read without torch. Tensors are read with `weights_only=True` and with
+nothing else: no code in a file runs.
 """
 
 import json
 import pickle
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import torch
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from tokenmill.base.atomic import (
     is_temporary,
@@ -27,10 +25,62 @@ from tokenmill.base.atomic import (
     write_atomically,
 )
 from tokenmill.base.hashing import hash_file
-from tokenmill.errors import CorruptShardError, FormatError, UnsupportedVersionError
-from tokenmill.train.run_folder import latest, read_state
+from tokenmill.base.strict_json import parse_object
+from tokenmill.errors import (
+    CorruptShardError,
+    FormatError,
+    NotADatasetError,
+    UnsupportedVersionError,
+)
+
+if TYPE_CHECKING:
+    import torch
 
 VERSION = 1
+TENSORS = ("model.pt", "optimizer.pt")
+
+
+def latest(run_dir: Path) -> Path | None:
+    """Return the newest complete checkpoint of a run, or None."""
+    pointer = run_dir / "checkpoints" / "latest"
+    if not pointer.exists():
+        return None
+    name = pointer.read_text(encoding="ascii", errors="replace").strip()
+    if not (name.startswith("step_") and name[5:].isdecimal()):
+        raise FormatError(
+            f"{pointer} holds {name[:40]!r}; "
+            "expected the name of a checkpoint such as step_00000500"
+        )
+    return pointer.parent / name
+
+
+def existing_latest(run_dir: Path) -> Path:
+    """Return the newest complete checkpoint; it is an error if there is none."""
+    folder = latest(run_dir)
+    if folder is None:
+        raise NotADatasetError(
+            f"{run_dir} has no checkpoint",
+            hint="name the folder of a run, such as runs/gpt; `tokenmill train` makes one",
+        )
+    return folder
+
+
+class _State(dict[str, Any]):
+    """The fields of a state.json; one that is asked for and missing is an error of ours."""
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise FormatError(f"the state.json of this checkpoint has no {key!r}: it is damaged")
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """Return the settings and the position in the data of a checkpoint, without its tensors."""
+    path = folder / "state.json"
+    if not path.exists():
+        raise FormatError(
+            f"{folder}, named by {folder.parent}/latest, is not a checkpoint: it has no state.json",
+            hint=f"write the name of another checkpoint in {folder.parent} into it",
+        )
+    return _State(parse_object(path.read_bytes(), str(path)))
 
 
 class Checkpoint(NamedTuple):
@@ -52,6 +102,8 @@ def save(
     keep: int,
 ) -> Path:
     """Write the checkpoint of `step`, make it the latest, and remove all but `keep`."""
+    import torch
+
     folder = run_dir / "checkpoints"
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"step_{step:08d}"
@@ -59,9 +111,9 @@ def save(
         return final  # nothing was trained since
     temporary = temporary_beside(final)
     temporary.mkdir()
-    torch.save(model, temporary / "model.pt")
-    torch.save(optimizer, temporary / "optimizer.pt")
-    files = {name: _digest(temporary / name) for name in ("model.pt", "optimizer.pt")}
+    for name, tensors in zip(TENSORS, (model, optimizer), strict=True):
+        torch.save(tensors, temporary / name)
+    files = {name: _digest(temporary / name) for name in TENSORS}
     text = json.dumps({"version": VERSION, "step": step, "files": files, **state}, indent=1)
     (temporary / "state.json").write_text(text, encoding="utf-8")
     for path in temporary.iterdir():
@@ -87,7 +139,9 @@ def remove_leftovers(run_dir: Path, *, keep: int) -> None:
             remove(old)
 
 
-def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = True) -> Checkpoint:
+def load(
+    folder: Path, *, device: "str | torch.device" = "cpu", optimizer: bool = True
+) -> Checkpoint:
     """Read a checkpoint whole, or refuse it; nothing in it is executed."""
     state = read_state(folder)
     if state["version"] != VERSION:
@@ -98,8 +152,8 @@ def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = 
     files = state["files"]
     if not isinstance(files, dict) or type(state["step"]) is not int:
         raise FormatError(f"{folder / 'state.json'} is damaged: its step or its files are not such")
-    for name, expected in files.items():
-        if name not in ("model.pt", "optimizer.pt") or _digest(folder / name) != expected:
+    for name in TENSORS:
+        if files.get(name) != _digest(folder / name):
             raise CorruptShardError(
                 f"{folder / name} is not the file that was saved: its size or hash differs",
                 hint=f"write the name of an older checkpoint into {folder.parent / 'latest'}",
@@ -108,8 +162,10 @@ def load(folder: Path, *, device: str | torch.device = "cpu", optimizer: bool = 
     return Checkpoint(state["step"], state, read_tensors(folder / "model.pt", device), tensors)
 
 
-def read_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Any]:
-    """Tensors and plain values of a .pt file; anything that would run code is refused."""
+def read_tensors(path: Path, device: "str | torch.device" = "cpu") -> dict[str, Any]:
+    """Return the tensors and plain values of a .pt file; refuse anything that would run code."""
+    import torch
+
     try:
         tensors: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except pickle.UnpicklingError as error:

@@ -4,15 +4,14 @@ Flags win over the config file, the config file over the defaults. A run that is
 from its own saved settings; those that shape its course may then not change (`SHAPES_THE_RUN`).
 """
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args, get_origin
+from typing import Any, Literal, Self
 
-from tokenmill.base.suggest import AS_HINT, did_you_mean, one_of
+from tokenmill.base.signatures import check_type
+from tokenmill.base.suggest import AS_HINT, did_you_mean
 from tokenmill.errors import SettingsMismatchError
-from tokenmill.train.named_values import numbers_of, pairs_of
 
 # Changing one of these makes another run; all others may change between stop and resume.
 SHAPES_THE_RUN = (
@@ -26,6 +25,7 @@ AT_LEAST_ONE = (
     "n_head", "n_embd", "eval_batches", "eval_batch_size", "keep_checkpoints", "log_interval",
 )  # fmt: skip
 EXAMPLE = "web=data/web,code=data/code"  # of a mixture
+WEIGHTS = "web=0.7,code=0.3"
 SOURCES = ("input_file", "dataset_dir", "train_data_path", "mixture")
 
 
@@ -150,15 +150,12 @@ class TrainConfig:
     """Also log to Weights & Biases."""
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            check_type(field.name, getattr(self, field.name), field.type)
         for name in AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}; expected at least 1")
-        for field in fields(self):
-            choices = choices_of(field.type)
-            value = getattr(self, field.name)
-            if choices and value is not None:
-                one_of(field.name, value, choices)
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
         if self.batch_size is not None and self.global_batch_size is not None:
@@ -193,6 +190,12 @@ class TrainConfig:
         return self.global_batch_size
 
     @property
+    def order_options(self) -> dict[str, Any]:
+        """The keywords of a loader that decide which rows it serves."""
+        names = ("block_size", "seed", "order", "rows", "begin_token", "augment")
+        return {name: getattr(self, name) for name in names}
+
+    @property
     def run_dir(self) -> Path:
         """The folder of this run."""
         return Path(self.out_dir) / self.model_name
@@ -200,13 +203,8 @@ class TrainConfig:
     @property
     def skipped(self) -> frozenset[int]:
         """The steps of the data that are left out."""
-        steps: set[int] = set()
-        for part in filter(None, (self.skip_steps or "").replace(" ", "").split(",")):
-            first, _, last = part.partition("-")
-            if not first.isdecimal() or not (last or first).isdecimal():
-                raise ValueError(f"skip_steps has {part!r}; expected numbers: 120,400-410")
-            steps.update(range(int(first), int(last or first) + 1))
-        return frozenset(steps)
+        ranges = number_ranges(self.skip_steps, "skip_steps") if self.skip_steps else []
+        return frozenset(step for steps in ranges for step in steps)
 
     @property
     def augment(self) -> list[Any]:
@@ -229,12 +227,14 @@ class TrainConfig:
     @property
     def paths_of_mixture(self) -> dict[str, str]:
         """The datasets of a mixture by name; none if it is not one."""
-        return pairs_of(self.mixture, "mixture", EXAMPLE) if self.mixture is not None else {}
+        return {} if self.mixture is None else named_values(self.mixture, "mixture", EXAMPLE)
 
     @property
     def shares_of_mixture(self) -> dict[str, Any]:
         """The weights of its datasets by name."""
-        return numbers_of(self.weights, "weights") if self.weights is not None else {}
+        return (
+            {} if self.weights is None else named_values(self.weights, "weights", WEIGHTS, number)
+        )
 
     @property
     def source(self) -> str:
@@ -251,7 +251,7 @@ class TrainConfig:
             missing = "weights" if self.weights is None else "mixture"
             raise ValueError(
                 f"mixture and weights go together, and {missing} is not given\n\n"
-                f'hint: mixture="{EXAMPLE}" and weights="web=0.7,code=0.3"'
+                f'hint: mixture="{EXAMPLE}" and weights="{WEIGHTS}"'
             )
         if self.val_data_path is not None and given[0] != "train_data_path":
             raise ValueError(f"val_data_path goes with train_data_path, not with {given[0]}")
@@ -259,12 +259,6 @@ class TrainConfig:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def choices_of(kind: Any) -> tuple[str, ...]:
-    """The values that a setting of this type may have besides None; () for any."""
-    literals = [kind, *get_args(kind)]
-    return next((get_args(one) for one in literals if get_origin(one) is Literal), ())
 
 
 def load_config(
@@ -275,7 +269,11 @@ def load_config(
     if config_file is not None:
         _update(merged, _read_json(Path(config_file)))
     _update(merged, {name: value for name, value in flags.items() if value is not None})
-    return from_dict(merged, where=config_file or "the settings")
+    known = [field.name for field in fields(TrainConfig)]
+    for name in merged:
+        if name not in known:
+            raise ValueError(f"unknown setting {name!r}{did_you_mean(name, known, AS_HINT)}")
+    return TrainConfig(**merged)
 
 
 def _update(merged: dict[str, Any], later: Mapping[str, Any]) -> None:
@@ -287,17 +285,6 @@ def _update(merged: dict[str, Any], later: Mapping[str, Any]) -> None:
     if "batch_size" in later or "global_batch_size" in later:
         merged.update(batch_size=None, global_batch_size=None)
     merged.update(later)
-
-
-def from_dict(values: Mapping[str, Any], *, where: str) -> TrainConfig:
-    """Build a config; an unknown name or a value of another type is an error."""
-    known = {field.name: field for field in fields(TrainConfig)}
-    for name, value in values.items():
-        if name not in known:
-            hint = did_you_mean(name, known, AS_HINT)
-            raise ValueError(f"unknown setting {name!r} in {where}{hint}")
-        _check_type(name, value, known[name].type, where)
-    return TrainConfig(**values)
 
 
 def check_same_run(saved: TrainConfig, now: TrainConfig) -> None:
@@ -315,26 +302,46 @@ def check_same_run(saved: TrainConfig, now: TrainConfig) -> None:
         )
 
 
-def _check_type(name: str, value: Any, wanted: Any, where: str) -> None:
-    if choices_of(wanted):  # which strings it may be is checked by TrainConfig itself
-        wanted = str if get_origin(wanted) is Literal else str | None
-    kinds = get_args(wanted) or (wanted,)
-    fits = isinstance(value, wanted) or (float in kinds and isinstance(value, int))
-    if not fits or (isinstance(value, bool) and bool not in kinds):
-        expected = " or ".join(kind.__name__.removesuffix("Type") for kind in kinds)
-        raise ValueError(f"{name} is {value!r} in {where}; expected {expected}")
+def named_values(
+    text: str, name: str, example: str, kind: Callable[[str], Any] = str
+) -> dict[str, Any]:
+    """Return web=0.7,code=0.3 as a dict; `name` is the setting or flag that has this text."""
+    values: dict[str, Any] = {}
+    for part in text.split(","):
+        key, _, value = (word.strip() for word in part.partition("="))
+        if not (key and value):
+            raise ValueError(f"{name} is {text!r}; expected a name and a value: {example}")
+        if key in values:
+            raise ValueError(f"{name} has {key!r} twice")
+        try:
+            values[key] = kind(value)
+        except ValueError:
+            raise ValueError(f"{name} has '{key}={value}'; {value!r} is not a number") from None
+    return values
+
+
+def number(text: str) -> int | float:
+    """Return the number in a text; a whole one stays whole."""
+    return int(text) if text.isdecimal() else float(text)
+
+
+def number_ranges(text: str, name: str) -> list[range]:
+    """Return 120,400-410 as ranges: a number, or two with both included."""
+    ranges = []
+    for part in text.replace(" ", "").split(","):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal():
+            raise ValueError(f"{name} is {text!r}; expected numbers such as 120,400-410")
+        ranges.append(range(int(first), int(last or first) + 1))
+    return ranges
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"no config file {path} (looked in {Path.cwd()})") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} holds a {type(values).__name__}; expected an object of settings")
-    return values
+    from tokenmill.base.strict_json import parse_object  # not for the help of the command
+
+    if not path.is_file():
+        raise FileNotFoundError(f"no config file {path} (looked in {Path.cwd()})")
+    return parse_object(path.read_bytes(), str(path))
 
 
 def _or(value: Any, default: Any) -> Any:

@@ -1,7 +1,7 @@
 """The loss curve as one SVG file: no plotting package, readable on light and dark pages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tokenmill.base.markup import Html, Plot, tag, ticks
 
@@ -26,30 +26,19 @@ STYLE = """
   path { fill: none; stroke-linejoin: round; stroke-linecap: round; }
   .train { stroke: var(--train); stroke-width: 1.4; } .val { stroke: var(--val);
   stroke-width: 2.2; }
-  .named { stroke: var(--val); stroke-width: 1.6; } .named-1 { stroke-dasharray: 7 4; }
-  .named-2 { stroke-dasharray: 2 4; } .named-0 { stroke-dasharray: 10 3 2 3; }
+  .named { stroke-width: 1.6; }
 """
-LEGEND_COLUMNS = 2
-LEGEND_LINE = 28
-LONGEST_NAME = 16  # of a curve
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One line of the picture; its kind is a class of the style sheet."""
-
-    name: str
-    kind: str
-    points: Points
+KINDS = {"training": "train", "val": "val"}  # classes of the style sheet; others are `named`
+LEGEND_LINE = 28  # pixels
 
 
 def draw(title: str, losses: Mapping[str, Points]) -> str:
-    """Losses over steps as the text of an SVG file: `training`, `val`, other validation sets."""
-    curves = [_curve(*item) for item in enumerate(losses.items())]
-    curves = [curve for curve in curves if curve.points]
-    everything = [point for curve in curves for point in curve.points] or [(0, 0.0)]
-    legend_height = LEGEND_LINE * -(-len(curves) // LEGEND_COLUMNS)
-    plot = replace(PLOT, height=PLOT.height + legend_height, top=PLOT.top + legend_height)
+    """Return losses over steps as the text of an SVG file, with a line of the legend for each."""
+    numbers = {name: _without_nan(points) for name, points in losses.items()}
+    curves = {name: _thin(points) for name, points in numbers.items() if points}
+    everything = [point for points in curves.values() for point in points] or [(0, 0.0)]
+    legend = LEGEND_LINE * len(curves)
+    plot = replace(PLOT, height=PLOT.height + legend, top=PLOT.top + legend)
     x_ticks = ticks(0, max(step for step, _ in everything), whole=True)
     y_ticks = ticks(min(loss for _, loss in everything), max(loss for _, loss in everything))
 
@@ -64,54 +53,27 @@ def draw(title: str, losses: Mapping[str, Points]) -> str:
         plot.below((tick / x_ticks[-1], f"{tick:,g}") for tick in x_ticks),
         plot.axis_name("step", plot.height - 8),
         tag("text", "loss", class_="tick left", x=plot.left - 10, y=plot.top - 30),
-        *_legend(curves),
     ]
-    for curve in curves:
-        points = curve.points if len(curve.points) > 1 else [*curve.points, *curve.points]  # a dot
-        corners = plot.corners(((s / x_ticks[-1], height(v)) for s, v in points), " L")
-        parts.append(tag("path", class_=curve.kind, d=f"M{corners}"))
-    return (
-        plot.svg(
-            *parts,
-            label=f"{title}: loss by step",
-            xmlns="http://www.w3.org/2000/svg",
-            width=plot.width,
-            height=plot.height,
-        )
-        + "\n"
-    )
+    for number, (name, points) in enumerate(curves.items()):
+        kind = KINDS.get(name, "named")
+        colour = f"stroke: hsl({number * 137 % 360} 65% 50%)" if kind == "named" else None
+        y = 32 + LEGEND_LINE * (number + 1)
+        corners = [(step / x_ticks[-1], height(loss)) for step, loss in points]
+        if len(corners) == 1:
+            corners *= 2  # a dot
+        for line in (f"M{plot.corners(corners, ' L')}", f"M{plot.left},{y - 5} h28"):
+            parts.append(tag("path", class_=kind, style=colour, d=line))
+        parts.append(tag("text", f"{name} {points[-1][1]:.3f}", x=plot.left + 36, y=y))
+    size = {"width": plot.width, "height": plot.height, "xmlns": "http://www.w3.org/2000/svg"}
+    return plot.svg(*parts, label=f"{title}: loss by step", **size) + "\n"
 
 
-def _curve(number: int, named: tuple[str, Points]) -> Curve:
-    name, points = named
-    points = [point for point in points if point[1] == point[1]]  # NaN is not on the axis
-    if name == "training":
-        return Curve(name, "train", _thin(points))
-    if name == "val":
-        return Curve("validation", "val", points)
-    return Curve(name, f"named named-{number % 3} n{number}", points)
-
-
-def _legend(curves: Sequence[Curve]) -> list[Html]:
-    """The name of each curve and its last value, below the title, so that no name is too long."""
-    parts = []
-    width = (PLOT.width - PLOT.left - PLOT.right) // LEGEND_COLUMNS
-    for number, curve in enumerate(curves):
-        line, column = divmod(number, LEGEND_COLUMNS)
-        x = PLOT.left + column * width
-        y = 32 + LEGEND_LINE * (line + 1)
-        parts.append(tag("path", class_=curve.kind, d=f"M{x},{y - 5} h28"))
-        name = curve.name
-        if len(name) > LONGEST_NAME:
-            name = name[: LONGEST_NAME - 1] + "\u2026"
-        parts.append(tag("text", f"{name} {curve.points[-1][1]:.3f}", x=x + 36, y=y))
-    return parts
+def _without_nan(points: Points) -> Points:
+    return [point for point in points if point[1] == point[1]]
 
 
 def _thin(points: Points) -> Points:
-    """At most MOST_POINTS points: means over equal runs, the last run possibly shorter."""
-    if len(points) <= MOST_POINTS:
-        return points
+    """Return at most MOST_POINTS points: means over equal runs, the last one possibly shorter."""
     size = -(-len(points) // MOST_POINTS)
     runs = [points[i : i + size] for i in range(0, len(points), size)]
-    return [(run[-1][0], sum(v for _, v in run) / len(run)) for run in runs]
+    return [(run[-1][0], sum(loss for _, loss in run) / len(run)) for run in runs]

@@ -33,12 +33,12 @@ from tokenmill.torch.world import Ranks
 from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, sum_over_ranks
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.edits_file import outcomes_of, outcomes_to_json
+from tokenmill.train.edits_file import read_entries
 from tokenmill.train.metrics import RunRecord
 from tokenmill.train.model import GPT, ModelConfig, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
+from tokenmill.train.run_page import trained_part
 from tokenmill.train.take_edits import RunEdits
-from tokenmill.train.trained_part import trained_part
 from tokenmill.train.validation import Validation
 
 
@@ -62,36 +62,6 @@ class StepLoss(NamedTuple):
     number: int
     data_step: int
     loss: Tensor
-
-
-@dataclass
-class Pace:
-    """The time of steps, and of waiting for data: since the last line of metrics, and of all."""
-
-    first_step: int = 0
-    began: float = 0.0
-    waited: float = 0.0
-    all_seconds: float = 0.0
-    all_waited: float = 0.0
-
-    def start(self, step: int) -> None:
-        """Begin the steps of the next line."""
-        self.first_step = step
-        self.began = time.perf_counter()
-        self.waited = 0.0
-
-    def restart(self, step: int) -> tuple[float, float]:
-        """Steps per second since the start, and the share of time spent waiting; start again."""
-        seconds = max(time.perf_counter() - self.began, 1e-9)
-        rates = ((step - self.first_step) / seconds, self.waited / seconds)
-        self.all_seconds += seconds
-        self.all_waited += self.waited
-        self.start(step)
-        return rates
-
-    def leave_out(self, seconds: float) -> None:
-        """Do not count a time that was not training."""
-        self.began += seconds
 
 
 class Trainer:
@@ -118,7 +88,9 @@ class Trainer:
         """Steps of the data that were not trained on."""
         self.loss = math.nan
         self.val_losses: dict[str, float] = {}
-        self._pace = Pace()
+        self._seconds = 0.0  # of all steps, without validation and checkpoints
+        self._waited = 0.0  # seconds of these, for data
+        self._at_last_line = (0, 0.0, 0.0)  # step, seconds and waited at the last line of metrics
         self._unchecked: list[StepLoss] = []
         self._last_batches: list[TorchBatch] = []  # none before the first step
         has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
@@ -133,27 +105,16 @@ class Trainer:
         shape = {field.name: getattr(config, field.name) for field in fields(ModelConfig)}
         shape["vocab_size"] = -(-data.vocab_size // 64) * 64  # GPUs like round matrices
         self.model = GPT(ModelConfig(**shape)).to(device)
-        self.optimizer = make_optimizer(
-            self.model,
-            learning_rate=config.learning_rate,
-            weight_decay=config.weight_decay,
-            betas=(config.beta1, config.beta2),
-            fused=device.type == "cuda",
-        )
+        self.optimizer = make_optimizer(self.model, config, fused=device.type == "cuda")
         self.loader = TorchLoader(
             data.train,
             batch_size=rows,
-            block_size=config.block_size,
-            seed=config.seed,
-            order=config.order,
-            rows=config.rows,
-            begin_token=config.begin_token,
+            **config.order_options,
             device=device,
             rank=ranks.rank,
             world_size=ranks.world_size,
             vocab_size=data.vocab_size,
             documents=data.documents,
-            augment=config.augment,
             # `vocab_size` is checked, and may be larger.
             form=BatchForm(check_ids=config.fim_ids is None),
         )
@@ -171,17 +132,22 @@ class Trainer:
         model = self._wrap()
         if self.step == 0:
             self._evaluate()
-        self._pace.start(self.step)
+        self._at_last_line = (self.step, 0.0, 0.0)
         self._meter = self.progress.begin("step", config.max_iters)
         self._meter.skip(self.step)
         try:
             is_last = self.step >= config.max_iters
             while not is_last:
+                began = time.perf_counter()
                 data_step, batch = self._next_batch()
                 has_ended = batch is None  # a cap of a source may end the order
                 is_asked = batch is not None and self._train_step(model, data_step, batch, stop)
                 is_last = self.step >= config.max_iters or has_ended
-                if self._is_due(config.log_interval) or is_last or is_asked:
+                is_line_due = self._is_due(config.log_interval) or is_last or is_asked
+                if is_line_due:
+                    self._check_losses()  # waits for the GPU
+                self._seconds += time.perf_counter() - began
+                if is_line_due:
                     self._log()
                 if self._is_due(config.eval_interval) or (is_last and config.eval_interval):
                     self._evaluate()
@@ -198,16 +164,16 @@ class Trainer:
         finally:
             self.record.close()
             self.loader.close()
-        share = self._pace.all_waited / self._pace.all_seconds if self._pace.all_seconds else 0.0
+        share = self._waited / max(self._seconds, 1e-9)
         self.progress.say(
-            f"Trained to step {self.step:,} in {human_duration(self._pace.all_seconds)}; waiting "
-            f"for data took {share:.2%} of it\nWrote {self.config.run_dir}"
+            f"Trained to step {self.step:,} in {human_duration(self._seconds)}; waiting "
+            f"for data took {share:.2%} of it\nWrote {config.run_dir}"
         )
         return TrainResult(
             step=self.step,
             train_loss=self.loss,
             val_loss=self.val_losses.get("val"),
-            run_dir=self.config.run_dir,
+            run_dir=config.run_dir,
             data_wait=share,
             val_losses=self.val_losses,
         )
@@ -230,7 +196,7 @@ class Trainer:
             data_step = self.loader.state_dict()["samples"] // self.config.rows_per_step
             batch = next(self.loader, None)
             if batch is None or data_step not in self._skipped:
-                self._pace.waited += time.perf_counter() - began
+                self._waited += time.perf_counter() - began
                 return data_step, batch
             self.left_out.append(data_step)
 
@@ -257,7 +223,7 @@ class Trainer:
             loss += part_loss.detach()
         nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip or math.inf)
         for group in self.optimizer.param_groups:
-            group["lr"] = self._learning_rate()
+            group["lr"] = learning_rate_at(self.step, self.config)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
@@ -276,18 +242,6 @@ class Trainer:
                 positions=batch.positions if self.data.documents else None,
             )
         return total
-
-    def _learning_rate(self) -> float:
-        config = self.config
-        assert config.min_learning_rate is not None  # start.py has resolved the settings
-        assert config.decay_iters is not None
-        return learning_rate_at(
-            self.step,
-            peak=config.learning_rate,
-            floor=config.min_learning_rate,
-            warmup_steps=config.warmup_iters,
-            decay_steps=max(config.decay_iters, config.warmup_iters + 1),
-        )
 
     def _is_due(self, interval: int | None) -> bool:
         return bool(interval) and self.step % (interval or 1) == 0
@@ -314,10 +268,13 @@ class Trainer:
         )
 
     def _log(self) -> None:
-        self._check_losses()
+        """Write a line of metrics, after `_check_losses`."""
+        step, seconds, waited = self._at_last_line
+        self._at_last_line = (self.step, self._seconds, self._waited)
+        took = max(self._seconds - seconds, 1e-9)
+        wait = (self._waited - waited) / took
         tokens_per_step = self.config.rows_per_step * self.config.block_size
-        steps_per_second, wait = self._pace.restart(self.step)
-        speed = tokens_per_step * steps_per_second
+        speed = tokens_per_step * (self.step - step) / took
         counted = torch.tensor(self._text_bytes.count(self._last_batches), dtype=torch.float64)
         bits = bits_per_byte(self.loss, *sum_over_ranks(counted).tolist())
         self.record.log(
@@ -339,10 +296,9 @@ class Trainer:
         )
 
     def _evaluate(self) -> None:
-        """Validation losses and a sample of text; their time is not counted as training."""
+        """Validation losses and a sample of text."""
         if not self.validations:
             return
-        began = time.perf_counter()
         self.model.eval()
         values: dict[str, Any] = {}
         shown = []
@@ -367,7 +323,6 @@ class Trainer:
             line = "".join(c if c.isprintable() else " " for c in values["sample"])[:300]
             self.progress.say(f"  sample: {line}")
         self.record.draw()
-        self._pace.leave_out(time.perf_counter() - began)
 
     def sample(self) -> str:
         """A few tokens of text from the model as it is now."""
@@ -402,13 +357,12 @@ class Trainer:
                     "data": {name: part and part.fingerprint for name, part in splits.items()},
                     "loader": self.loader.state_dict(),
                     "left_out": self.left_out,
-                    "edits": outcomes_to_json(self.edits.outcomes),
+                    "edits": self.edits.entries,
                     "rng": {"seed": self.config.seed, "step": self.step},
                 },
                 keep=self.config.keep_checkpoints,
             )
-            loader = self.loader.loader
-            self.record.draw(trained_part(loader, loader.usage()))
+            self.record.draw(trained_part(self.loader.loader))
         barrier()
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
@@ -418,4 +372,4 @@ class Trainer:
         self.optimizer.load_state_dict(saved.optimizer)
         self.step = saved.step
         self.left_out = list(saved.state["left_out"])
-        self.edits.outcomes = outcomes_of(saved.state)
+        self.edits.entries = read_entries(saved.state)

@@ -6,10 +6,9 @@ that of a run that was never stopped (but for the timings).
 
 import importlib.util
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tokenmill.base.atomic import sync_open_file, write_atomically
 from tokenmill.base.markup import Html
@@ -17,63 +16,6 @@ from tokenmill.errors import FormatError, MissingExtraError
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.curve import draw
 from tokenmill.train.run_page import make_run_page
-
-NAMED_LOSS = re.compile(r"val_\w+_loss")  # of a validation set with a name, such as val_code
-
-
-class JsonLines:
-    """One JSON object per line: {"step": 10, "loss": 4.2, ...}."""
-
-    def __init__(self, path: Path, *, from_step: int) -> None:
-        self.path = path
-        kept = [row for row in read(path) if row["step"] <= from_step] if from_step else []
-        lines = "".join(json.dumps(row) + "\n" for row in kept)
-        write_atomically(path, lines.encode(), durable=False)
-        self._file = path.open("ab")
-
-    def log(self, values: dict[str, Any], step: int) -> None:
-        self._file.write(json.dumps({"step": step, **values}).encode() + b"\n")
-        self._file.flush()
-
-    def close(self) -> None:
-        sync_open_file(self._file)
-        self._file.close()
-
-
-class TensorBoard:
-    """Numbers as scalars, text as text, under RUN/tensorboard."""
-
-    def __init__(self, folder: Path, *, from_step: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._writer = SummaryWriter(str(folder), purge_step=from_step or None)
-
-    def log(self, values: dict[str, Any], step: int) -> None:
-        for name, value in values.items():
-            if isinstance(value, int | float):
-                self._writer.add_scalar(name, value, step)
-            else:
-                self._writer.add_text(name, str(value), step)
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class WeightsAndBiases:
-    """A W&B run named as the model; WANDB_MODE=offline is respected."""
-
-    def __init__(self, folder: Path, *, name: str, config: dict[str, Any]) -> None:
-        import wandb
-
-        self._run = wandb.init(
-            project="tokenmill", name=name, id=name, dir=str(folder), config=config, resume="allow"
-        )
-
-    def log(self, values: dict[str, Any], step: int) -> None:
-        self._run.log(values, step=step)
-
-    def close(self) -> None:
-        self._run.finish()
 
 
 def check_loggers(config: TrainConfig) -> None:
@@ -84,27 +26,47 @@ def check_loggers(config: TrainConfig) -> None:
 
 
 class RunRecord:
-    """The loggers of the main rank; on other ranks everything here does nothing."""
+    """The numbers of a run, written by the main rank; other ranks write nothing."""
 
     def __init__(self, config: TrainConfig, *, is_main: bool, from_step: int) -> None:
         """Start, or continue after `from_step`."""
         self.config = config
-        run_dir = config.run_dir
+        self.path = config.run_dir / "metrics.jsonl"
         self._trained_on: Html | None = None
-        self._loggers: list[JsonLines | TensorBoard | WeightsAndBiases] = []
+        self._file: BinaryIO | None = None
+        self._tensorboard: Any = None
+        self._wandb: Any = None
         if not is_main:
             return
-        self._loggers.append(JsonLines(run_dir / "metrics.jsonl", from_step=from_step))
+        kept = [row for row in read(self.path) if row["step"] <= from_step] if from_step else []
+        lines = "".join(json.dumps(row) + "\n" for row in kept)
+        write_atomically(self.path, lines.encode(), durable=False)
+        self._file = self.path.open("ab")
         if config.tensorboard:
-            self._loggers.append(TensorBoard(run_dir / "tensorboard", from_step=from_step))
+            from torch.utils.tensorboard import SummaryWriter
+
+            folder = str(config.run_dir / "tensorboard")
+            self._tensorboard = SummaryWriter(folder, purge_step=from_step or None)
         if config.wandb:
-            self._loggers.append(
-                WeightsAndBiases(run_dir, name=config.model_name, config=config.to_json())
-            )
+            import wandb
+
+            name = config.model_name
+            about = {"name": name, "id": name, "config": config.to_json(), "resume": "allow"}
+            self._wandb = wandb.init(project="tokenmill", dir=str(config.run_dir), **about)
 
     def log(self, values: dict[str, Any], step: int) -> None:
-        for logger in self._loggers:
-            logger.log(values, step)
+        """Add one line to metrics.jsonl: {"step": 10, "loss": 4.2, ...}."""
+        if self._file is None:
+            return
+        self._file.write(json.dumps({"step": step, **values}).encode() + b"\n")
+        self._file.flush()
+        if self._wandb is not None:
+            self._wandb.log(values, step=step)
+        for name, value in values.items() if self._tensorboard is not None else ():
+            if isinstance(value, int | float):
+                self._tensorboard.add_scalar(name, value, step)
+            else:
+                self._tensorboard.add_text(name, str(value), step)
 
     def draw(self, trained_on: Html | None = None) -> None:
         """Write the curve so far, as loss.svg, and all losses in run.html.
@@ -112,14 +74,15 @@ class RunRecord:
         The part of the page on what was `trained_on` is kept until another one is given.
         """
         self._trained_on = trained_on or self._trained_on
-        if not self._loggers:
+        if self._file is None:
             return
         title = self.config.model_name
-        rows = list(read(self.config.run_dir / "metrics.jsonl"))
+        rows = list(read(self.path))
         values = _by_name(rows)
-        losses = {"training": values.get("loss", []), "val": values.get("val_loss", [])}
-        for name in sorted(filter(NAMED_LOSS.fullmatch, values)):
-            losses[name.removesuffix("_loss")] = values[name]
+        losses = {"training": values.get("loss", [])}
+        for name in values:
+            if name.endswith("_loss"):  # of validation sets: val_loss, val_code_loss
+                losses[name.removesuffix("_loss")] = values[name]
         picture = draw(title, losses)
         settings = self.config.to_json()
         page = make_run_page(title, picture, losses, rows, settings, self._trained_on)
@@ -127,9 +90,15 @@ class RunRecord:
             write_atomically(self.config.run_dir / name, text.encode(), durable=False)
 
     def close(self) -> None:
-        for logger in self._loggers:
-            logger.close()
-        self._loggers = []
+        if self._file is None:
+            return
+        sync_open_file(self._file)
+        self._file.close()
+        self._file = None
+        if self._tensorboard is not None:
+            self._tensorboard.close()
+        if self._wandb is not None:
+            self._wandb.finish()
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:

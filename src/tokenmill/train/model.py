@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenmill.batches.batch import IGNORED
+from tokenmill.train.config import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -215,35 +216,29 @@ def generate(
     return ids
 
 
-def learning_rate_at(
-    step: int, *, peak: float, floor: float, warmup_steps: int, decay_steps: int
-) -> float:
-    """Linear warm-up to `peak`, then half a cosine down to `floor` at `decay_steps`.
+def learning_rate_at(step: int, config: TrainConfig) -> float:
+    """Linear warm-up to the peak, then half a cosine down to the minimum at `decay_iters`.
 
-    >>> [round(learning_rate_at(s, peak=1, floor=0, warmup_steps=2, decay_steps=6), 2)
-    ...  for s in range(8)]
-    [0.5, 1.0, 1.0, 0.85, 0.5, 0.15, 0.0, 0.0]
+    `config` is resolved: its derived settings are filled in.
     """
-    if step < warmup_steps:
-        return peak * (step + 1) / warmup_steps
-    if step >= decay_steps:
-        return floor
-    share = (step - warmup_steps) / (decay_steps - warmup_steps)
-    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * share))
+    assert config.min_learning_rate is not None
+    assert config.decay_iters is not None
+    warmup = config.warmup_iters
+    decay = max(config.decay_iters, warmup + 1)
+    if step < warmup:
+        return config.learning_rate * (step + 1) / warmup
+    if step >= decay:
+        return config.min_learning_rate
+    height = 0.5 * (1 + math.cos(math.pi * (step - warmup) / (decay - warmup)))  # from 1 to 0
+    return config.min_learning_rate + (config.learning_rate - config.min_learning_rate) * height
 
 
-def make_optimizer(
-    model: nn.Module,
-    *,
-    learning_rate: float,
-    weight_decay: float,
-    betas: tuple[float, float],
-    fused: bool,
-) -> torch.optim.AdamW:
+def make_optimizer(model: nn.Module, config: TrainConfig, *, fused: bool) -> torch.optim.AdamW:
     """AdamW that decays matrices and embeddings, and leaves gains (1-D weights) alone."""
-    weights = [p for p in model.parameters() if p.requires_grad]
+    weights = list(model.parameters())
     groups: list[dict[str, Any]] = [
-        {"params": [p for p in weights if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in weights if p.dim() >= 2], "weight_decay": config.weight_decay},
         {"params": [p for p in weights if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=learning_rate, betas=betas, fused=fused)
+    betas = (config.beta1, config.beta2)
+    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, fused=fused)

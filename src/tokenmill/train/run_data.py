@@ -56,12 +56,12 @@ def open_data(config: TrainConfig, say: Say) -> TrainingData:
     documents = config.documents
     if documents is None:
         documents = all(source.knows_documents for source in sources)
-    parts = (f"{data.num_tokens:,} tokens of {data.path} ({data.format})" for data in sources)
+    trained = (f"{data.num_tokens:,} tokens of {data.path} ({data.format})" for data in sources)
+    validated = (f"{data.num_tokens:,} tokens of {name}" for name, data in held_out.items())
     say(
-        f"Training on {' and '.join(parts)}, validating on {_sizes(held_out)}; {vocab_size:,} ids"
-        f"{'' if tokenizer is None else f' of {tokenizer.name}'}; "
-        f"attention {'within documents' if documents else 'across documents'}"
-        f"{'' if config.rows == 'windows' else f'; rows: {config.rows}'}"
+        f"Training on {' and '.join(trained)}, validating on {' and '.join(validated) or 'none'}; "
+        f"{vocab_size:,} ids of {'no tokenizer' if tokenizer is None else tokenizer.name}; "
+        f"attention {'within' if documents else 'across'} documents; rows: {config.rows}"
     )
     return TrainingData(train, held_out, vocab_size, tokenizer, documents)
 
@@ -88,13 +88,6 @@ def _sources_of(train: TokenDataset | Mixture) -> dict[str, TokenDataset]:
     return {f"train_{name}": d for name, d in zip(train.names, train.datasets, strict=True)}
 
 
-def _sizes(held_out: dict[str, TokenDataset]) -> str:
-    """ "1,234", or "1,234 of val and 567 of val_code"."""
-    if list(held_out) in ([], ["val"]):
-        return f"{sum(data.num_tokens for data in held_out.values()):,}"
-    return " and ".join(f"{data.num_tokens:,} of {name}" for name, data in held_out.items())
-
-
 def describe_run(config: TrainConfig, data: TrainingData) -> None:
     """Write the settings, what the data was, and the tokenizer to read the model's ids with."""
     about = {
@@ -116,15 +109,19 @@ def describe_run(config: TrainConfig, data: TrainingData) -> None:
         write_atomically(config.run_dir / name, text.encode(), durable=False)
 
 
-def open_train(config: TrainConfig, say: Say) -> TokenDataset | Mixture:
-    """The data to train on alone."""
-    return _open_splits(replace(config, eval_interval=0), say)[0]
+def open_train(config: TrainConfig) -> TokenDataset | Mixture:
+    """Open only the data to train on, and say nothing."""
+    return _open_splits(replace(config, eval_interval=0), _say_nothing)[0]
+
+
+def _say_nothing(text: str) -> None:
+    pass
 
 
 def _open_splits(
     config: TrainConfig, say: Say
 ) -> tuple[TokenDataset | Mixture, dict[str, TokenDataset]]:
-    """The data to train on and, unless there is no validation, the data held out for it."""
+    """Open the data to train on and, unless there is no validation, the data held out for it."""
     if config.source != "mixture":
         return _open_one(config, say)
     trained: dict[str, TokenDataset] = {}
@@ -159,15 +156,13 @@ def _open_one(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, To
     train = _open(config, path, "all" if has_val_file else "train", say)
     if not config.eval_interval:
         return train, {}
-    quietly: Say = lambda _: None  # noqa: E731 - all was said with the first split
     if config.val_data_path is not None:
-        return train, {"val": _open(config, config.val_data_path, "all", quietly)}
+        return train, {"val": _open(config, config.val_data_path, "all", _say_nothing)}
     whole = dataset.open(path, "all", dtype=config.dtype, tokenizer=config.tokenizer)
     held_out: dict[str, TokenDataset] = {}
-    with suppress(FormatError) if whole.named_splits else nullcontext():
-        held_out["val"] = _open(config, path, "val", quietly)
-    for name in whole.named_splits:
-        held_out[name] = _open(config, path, name, quietly)
+    for name in ("val", *whole.named_splits):
+        with suppress(FormatError) if whole.named_splits else nullcontext():  # `val` may be missing
+            held_out[name] = _open(config, path, name, _say_nothing)
     return train, held_out
 
 
@@ -186,17 +181,15 @@ def _open_text(
 
 def _open(config: TrainConfig, path: str, split: str, say: Say) -> TokenDataset:
     """Open token files; ids of an unnamed tokenizer are read as those of gpt2, with a message."""
-    options: dict[str, Any] = {"dtype": config.dtype, "tokenizer": config.tokenizer}
-    data = dataset.open(path, split, **options)
+    data = dataset.open(path, split, dtype=config.dtype, tokenizer=config.tokenizer)
     if _has_ids_only(config) or (data.tokenizer is not None and data.end_of_text_id is not None):
         return data
-    if data.tokenizer is None:
+    tokenizer = data.tokenizer
+    if tokenizer is None:
         say(f"{path} does not name its tokenizer; taking its ids for those of gpt2 (--tokenizer)")
-        options["tokenizer"] = "gpt2"
-    if data.end_of_text_id is None:
-        tokenizer = data.tokenizer or load_tokenizer.load("gpt2")
-        options["end_of_text"] = tokenizer.end_of_text_id
-    return dataset.open(path, split, **options)
+        tokenizer = load_tokenizer.load("gpt2")
+    end = tokenizer.end_of_text_id if data.end_of_text_id is None else data.end_of_text_id
+    return dataset.open(path, split, dtype=config.dtype, tokenizer=tokenizer, end_of_text=end)
 
 
 def _has_ids_only(config: TrainConfig) -> bool:

@@ -14,9 +14,9 @@ from tokenmill.batches.mixture import Mixture
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, TokenmillError
-from tokenmill.train.config import TrainConfig, from_dict
+from tokenmill.train.checkpoint import existing_latest, read_state
+from tokenmill.train.config import TrainConfig, load_config
 from tokenmill.train.run_data import open_train
-from tokenmill.train.run_folder import all_checkpoints, existing_latest, read_state
 
 
 class Run(NamedTuple):
@@ -32,38 +32,34 @@ class Run(NamedTuple):
 
 def open_run(run_dir: Path, path: str | None = None) -> Run:
     """Open a run at its last checkpoint; `path` is where its data is now, if it was moved."""
-    state = read_state(existing_latest(run_dir))
-    config = from_dict(state["config"], where=f"{run_dir}/checkpoints")
+    newest = existing_latest(run_dir)
+    state = read_state(newest)
+    config = load_config(None, state["config"])
     loader = BatchLoader(
         _open(config, path),
         batch_size=config.rows_per_step,
-        block_size=config.block_size,
-        seed=config.seed,
-        order=config.order,
-        rows=config.rows,
-        begin_token=config.begin_token,
-        augment=config.augment,
+        **config.order_options,
         form=BatchForm(prefetch=0, check_ids=False),
     )
     loader.load_state_dict(state["loader"])
-    samples = {
-        folder.name: read_state(folder)["loader"]["samples"] for folder in all_checkpoints(run_dir)
+    steps = {
+        folder.name: read_state(folder)["loader"]["samples"] // config.rows_per_step
+        for folder in sorted(newest.parent.glob("step_*"))
     }
-    steps = {name: count // config.rows_per_step for name, count in samples.items()}
     return Run(loader, steps, frozenset(state["left_out"]))
 
 
 def _open(config: TrainConfig, path: str | None) -> TokenDataset | Mixture:
-    """Open the data with which the run began; notes about it were printed then."""
+    """Open the data with which the run began; `path` is used if it is no longer there."""
     try:
-        return open_train(config, say=lambda _: None)
+        return open_train(config)
     except (OSError, TokenmillError):
         if path is None:
             raise
     moved: dict[str, Any] = {config.source: path, "val_data_path": config.val_data_path and path}
     if config.source == "mixture":
         moved = {"mixture": _moved_mixture(config, Path(path))}
-    return open_train(replace(config, **moved), say=lambda _: None)
+    return open_train(replace(config, **moved))
 
 
 def _moved_mixture(config: TrainConfig, path: Path) -> str:
@@ -72,15 +68,18 @@ def _moved_mixture(config: TrainConfig, path: Path) -> str:
     A wrong guess is found when the fingerprints of the state are compared.
     """
     sources = config.paths_of_mixture
-    gone = {name: Path(old) for name, old in sources.items() if not _opens(config, old)}
-    at_path = [name for name, old in gone.items() if len(gone) == 1 or old.name == path.name]
-    moved = {name: str(path.parent / old.name) for name, old in gone.items()}
-    moved |= dict.fromkeys(at_path[:1], str(path))
-    missing = [f"{name} ({gone[name]})" for name in gone if not _opens(config, moved[name])]
+    moved = {
+        name: path.parent / Path(old).name
+        for name, old in sources.items()
+        if not _opens(config, old)
+    }
+    missing = [name for name, place in moved.items() if not place.exists()]
+    if len(missing) == 1 and path not in moved.values():
+        moved[missing.pop()] = path
     if missing:
+        listed = ", ".join(f"{name} ({sources[name]})" for name in missing)
         raise FormatError(
-            f"sources of the run are neither where they were nor next to {path}: "
-            f"{', '.join(missing)}",
+            f"sources of the run are neither where they were nor next to {path}: {listed}",
             hint=f"move or link them into {path.parent}, with the names that they had",
         )
     return ",".join(f"{name}={moved.get(name, old)}" for name, old in sources.items())

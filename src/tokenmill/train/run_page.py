@@ -5,13 +5,29 @@ settings. It is written again at every evaluation; what it shows is in metrics.j
 and config.json.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tokenmill.base.markup import Html, join, tag, whole_page
+from tokenmill.base.markup import (
+    Html,
+    Plot,
+    column_chart,
+    join,
+    number,
+    tag,
+    ticks,
+    whole_page,
+)
+from tokenmill.batches.loader import BatchLoader
+from tokenmill.edits.usage import SourceUsage
 from tokenmill.train.curve import Points
-from tokenmill.train.trained_part import STYLE as TRAINED_STYLE
+from tokenmill.train.edits_file import words_of
 
+STRETCHES = 80  # of steps, in the picture of the sources
+STRETCH_SAMPLES = 128  # at least, in each of them
+SOURCES = Plot(720, 240, left=64, right=24, top=34, bottom=46, label_gap=(10, 22))
+SHARDS = Plot(720, 200, left=64, right=24, top=14, bottom=14, label_gap=(10, 16))
+COLOURS = ("#4f7fc4", "#d1772c", "#3f9a72", "#b35a9e", "#b0a030", "#2f9fb5", "#c25656", "#7d74c9")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """
   :root { color-scheme: light dark; }
@@ -24,7 +40,12 @@ STYLE = """
   .n { text-align: right; white-space: nowrap; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: .8rem; border: 1px solid #8884;
         border-radius: 8px; }
-"""
+  .edit { stroke: currentColor; stroke-width: 1.5; stroke-dasharray: 5 3; }
+  .edit-number { fill: currentColor; font-weight: 600; text-anchor: middle; }
+  .key { display: inline-block; width: .8rem; height: .8rem; border-radius: 3px;
+         margin: 0 .3rem 0 .9rem; vertical-align: -1px; }
+  .bar { fill: #4f7fc4; } .axis, .grid { stroke: #8886; } .grid { stroke-dasharray: 2 4; }
+""" + "".join(f"  .c{i} {{ fill: {c}; background: {c}; }}\n" for i, c in enumerate(COLOURS))
 
 
 def make_run_page(
@@ -35,9 +56,9 @@ def make_run_page(
     settings: Mapping[str, Any],
     trained_on: Html | None = None,
 ) -> str:
-    """The page; `picture` is the curve as SVG, `losses` are (step, loss) by what they are of.
+    """Return the page; `picture` is the curve as SVG, `losses` are (step, loss) by their names.
 
-    `trained_on` is the part about the data (trained_part.py).
+    `rows` are those of metrics.jsonl, `trained_on` is the part about the data.
     """
     last = rows[-1]["step"] if rows else 0
     sample = next((row["sample"] for row in reversed(rows) if "sample" in row), None)
@@ -45,31 +66,120 @@ def make_run_page(
         tag("h1", title),
         tag("p", f"Step {last:,} of {settings.get('max_iters', 0):,}"),
         tag("figure", Html(picture)),
-        _losses(losses),
+        _table(("loss", "last", "lowest", "at step"), _loss_rows(losses)),
         trained_on,
         join(tag("h2", "Sample"), tag("pre", sample)) if sample else None,
-        tag("details", tag("summary", "Settings"), _settings(settings)),
+        tag("details", tag("summary", "Settings"), _table((), settings.items(), class_=None)),
     )
     head = join(
         tag("meta", http_equiv="Content-Security-Policy", content=Html(POLICY)),
-        tag("style", Html(STYLE + TRAINED_STYLE)),
+        tag("style", Html(STYLE)),
     )
     return whole_page(f"{title} - tokenmill run", head, tag("body", body))
 
 
-def _losses(losses: Mapping[str, Points]) -> Html:
-    names = ("loss", "last", "lowest", "at step")
-    head = tag("tr", *(tag("th", name, class_="n" if name != "loss" else None) for name in names))
-    lines = []
+def trained_part(loader: BatchLoader) -> Html:
+    """Show what a run was trained on up to the step of its loader: sources, edits, shards."""
+    usage = loader.usage()
+    samples_per_step = loader.batch_size * loader.world_size
+    steps = [edit["at"] // samples_per_step for edit in loader.edits]
+    sources = ((use.source, f"{use.samples:,}", f"{use.epochs:.3g}") for use in usage)
+    changes = [
+        (f"{place}. {words_of(edit, step)}", edit.get("note", ""))
+        for place, (edit, step) in enumerate(zip(loader.edits, steps, strict=True), 1)
+    ]
+    return join(
+        tag("h2", "What it was trained on"),
+        tag("figure", _draw_sources(loader, steps)) if loader.step else None,
+        _table(("source", "samples", "epochs"), sources),
+        tag("h2", "Edits") if changes else None,
+        _table(("what changed", "note"), changes, class_=None) if changes else None,
+        tag("h2", "Use of the shards"),
+        *map(_draw_shards, usage),
+    )
+
+
+def _table(
+    names: Sequence[str], rows: Iterable[Sequence[object]], class_: str | None = "n"
+) -> Html:
+    """Return a table; `class_` is that of all columns but the first: "n" for numbers."""
+
+    def line(kind: str, cells: Sequence[object]) -> Html:
+        first, *others = cells
+        return tag("tr", tag(kind, first), *(tag(kind, cell, class_=class_) for cell in others))
+
+    head = tag("thead", line("th", names)) if names else None
+    return tag("table", head, tag("tbody", *(line("td", row) for row in rows)))
+
+
+def _loss_rows(losses: Mapping[str, Points]) -> Iterable[Sequence[str]]:
     for name, points in losses.items():
         points = [point for point in points if point[1] == point[1]]  # without NaN
         if points:
             step, lowest = min(points, key=lambda point: point[1])
-            cells = (f"{points[-1][1]:.4f}", f"{lowest:.4f}", f"{step:,}")
-            lines.append(tag("tr", tag("td", name), *(tag("td", c, class_="n") for c in cells)))
-    return tag("table", tag("thead", head), tag("tbody", *lines))
+            yield name, f"{points[-1][1]:.4f}", f"{lowest:.4f}", f"{step:,}"
 
 
-def _settings(settings: Mapping[str, Any]) -> Html:
-    lines = (tag("tr", tag("td", name), tag("td", str(v))) for name, v in settings.items())
-    return tag("table", tag("tbody", *lines))
+def _draw_sources(loader: BatchLoader, edits: Sequence[int]) -> Html:
+    """Draw the share of each source by step, and a line at the step of each edit."""
+    end = loader.step
+    samples = end * loader.batch_size * loader.world_size
+    count = max(1, min(STRETCHES, samples // STRETCH_SAMPLES, end))
+    edges = {end * i // count for i in range(count + 1)} | {step for step in edits if step < end}
+    steps = sorted(edges)
+    x_ticks = ticks(0, end, whole=True)
+    last = x_ticks[-1]  # the axis is that of the losses
+    before: list[list[int]] = [
+        [use.samples for use in loader.usage(step, shards=False)] for step in steps
+    ]
+    outlines: list[list[tuple[float, float]]] = [[] for _ in loader.names]
+    for i in range(len(steps) - 1):
+        served = [after - start for start, after in zip(before[i], before[i + 1], strict=True)]
+        top = 0.0
+        for outline, number_of_samples in zip(outlines, served, strict=True):
+            top += number_of_samples / max(sum(served), 1)
+            outline += [(steps[i] / last, top), (steps[i + 1] / last, top)]
+    below = [(0.0, 0.0), (end / last, 0.0)]
+    areas = []
+    keys = []
+    for place, (name, outline) in enumerate(zip(loader.names, outlines, strict=True)):
+        colour = f"c{place % len(COLOURS)}"
+        corners = SOURCES.corners([*outline, *reversed(below)])
+        areas.append(tag("polygon", tag("title", name), points=corners, class_=colour))
+        keys.append(join(tag("i", class_=f"key {colour}"), name))
+        below = outline
+    picture = SOURCES.svg(
+        SOURCES.grid((share, f"{share:.0%}") for share in (0, 0.5, 1)),
+        *areas,
+        *_edit_marks([step for step in edits if step <= end], last),
+        SOURCES.below((tick / last, f"{tick:,g}") for tick in x_ticks),
+        SOURCES.axis_name("step", SOURCES.height - 4),
+        label="Share of each source by step",
+    )
+    return join(picture, tag("p", *keys))
+
+
+def _edit_marks(edits: Sequence[int], last: float) -> Iterable[Html]:
+    """Yield a line at each step with edits, and their numbers above it."""
+    for step in sorted(set(edits)):
+        x = number(SOURCES.x(step / last))
+        numbers = ", ".join(str(place) for place, at in enumerate(edits, 1) if at == step)
+        bottom = number(SOURCES.y(0))
+        yield tag("line", class_="edit", x1=x, x2=x, y1=bottom, y2=SOURCES.top - 6)
+        yield tag("text", numbers, x=x, y=SOURCES.top - 11, class_="edit-number")
+
+
+def _draw_shards(source: SourceUsage) -> Html:
+    used = [shard.epochs for shard in source.shards]
+    if len(used) == 1:
+        return tag(
+            "p", f"{source.source}: the tokens of its shard were a target {used[0]:.3g} times"
+        )
+    words = (
+        f"{source.source}: how often the tokens of each of its {len(used):,} shards were a target, "
+        f"{min(used):.3g} to {max(used):.3g} times"
+    )
+    parts = [(shard.file, shard.epochs) for shard in source.shards]
+    label = f"Use of the shards of {source.source}"
+    chart = column_chart(SHARDS, parts, unit="times", label=label)
+    return tag("figure", tag("figcaption", words), chart)

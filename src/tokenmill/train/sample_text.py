@@ -10,7 +10,6 @@ from tokenmill.tokens import load_tokenizer
 from tokenmill.train import checkpoint
 from tokenmill.train.collectives import local_device
 from tokenmill.train.model import GPT, ModelConfig, generate
-from tokenmill.train.run_folder import existing_latest
 
 
 def sample(
@@ -24,7 +23,7 @@ def sample(
     device: str = "auto",
 ) -> str:
     """Continue `prompt`; without one, start a new document. Equal arguments give equal text."""
-    folder = existing_latest(Path(run_dir))
+    folder = checkpoint.existing_latest(Path(run_dir))
     if temperature < 0:
         raise ValueError(f"temperature is {temperature}; expected 0 (likeliest token) or more")
     place = local_device(device)

@@ -12,12 +12,12 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import LockedError
 from tokenmill.torch.world import find_ranks
 from tokenmill.train import checkpoint
+from tokenmill.train.checkpoint import latest, read_state
 from tokenmill.train.collectives import barrier, local_device, process_group
-from tokenmill.train.config import TrainConfig, check_same_run, from_dict, load_config
+from tokenmill.train.config import TrainConfig, check_same_run, load_config
 from tokenmill.train.loop import Trainer, TrainResult
 from tokenmill.train.metrics import check_loggers
 from tokenmill.train.run_data import describe_run, open_data
-from tokenmill.train.run_folder import latest, read_state
 
 
 @takes_keywords_of(TrainConfig)
@@ -40,10 +40,9 @@ def train(
     config = load_config(config_file, given)
     saved = latest(config.run_dir) if resume else None
     if saved is not None:
-        settings = read_state(saved)["config"]
-        old = from_dict(settings, where=f"{config.run_dir}/checkpoints")
-        config = load_config(config_file, given, saved=settings)
-        check_same_run(old, config.resolved(world_size))
+        old = read_state(saved)["config"]
+        config = load_config(config_file, given, saved=old)
+        check_same_run(load_config(None, old), config.resolved(world_size))
     config = config.resolved(world_size)
     _ = config.source  # exactly one, before anything is touched
     check_loggers(config)

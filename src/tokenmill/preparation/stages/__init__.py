@@ -6,7 +6,7 @@ token_inputs.py    the documents of a dataset as text, where one is the input
 cleaned_text.py    the same, cleaned and without repeated lines
 learn_chars.py     the characters of the input, for the tokenizer `chars`
 line_hashes.py     every line is hashed
-hash_runs.py       files of sorted hashes, read in slices
+hash_buckets.py    rows of numbers on disk, spread over buckets
 duplicates.py      which lines or documents were seen before
 parts.py           encoded documents on disk, between encoding and the shards
 text_encoder.py    texts become ids, and are counted

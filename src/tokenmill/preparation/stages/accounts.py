@@ -236,7 +236,7 @@ class Summary:
 
 
 def _compressed(manifest: Manifest) -> str:
-    shards = [shard for split in manifest.splits.values() for shard in split.shards]
+    shards = manifest.shards
     plain = sum(shard.num_bytes + shard.ends.num_bytes for shard in shards)
     there = sum(file.num_bytes for shard in shards for file in shard.files)
     return f"compressed: {human_bytes(there)} on disk, {there / plain:.2f} of the plain size"

@@ -13,7 +13,6 @@ from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import leaves_receipt
 from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.layout import ShardPlan, parts_between
 from tokenmill.shards.writer import ShardWriter
@@ -36,12 +35,6 @@ class WrittenShard:
         return cls(receipt["split"], receipt["cut_document"], entry)
 
 
-def _receipt_name(out_dir: str, number: int) -> tuple[str, str]:
-    layout = load_layout(out_dir)
-    return "shards", layout.shards[number].file.replace("/", "-")
-
-
-@leaves_receipt(_receipt_name)
 def assemble_shard(out_dir: str, number: int) -> Receipt:
     """Task: write one shard and its index; return its entry in the manifest."""
     plan = load_plan(out_dir)
@@ -55,11 +48,11 @@ def assemble_shard(out_dir: str, number: int) -> Receipt:
     known = {f"../../{file.file}": (file.num_bytes, file.xxh3_128) for file in entry.files}
     facts = {"split": shard.split, "cut_document": cut, "entry": entry.to_json()}
     if plan.destination is not None:
-        from tokenmill.preparation.workspace.upload_shards import upload_shard
+        from tokenmill.preparation.workspace.uploads import upload_shard
 
         facts |= upload_shard(plan, entry)
         known = {}
-    return plan.workspace.leave_receipt(*_receipt_name(out_dir, number), known, facts)
+    return plan.workspace.leave_receipt("shards", str(number), known, facts)
 
 
 def _write_tokens(

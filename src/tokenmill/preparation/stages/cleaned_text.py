@@ -1,32 +1,25 @@
 """The text of units, cleaned and without repeated lines.
 
 Where lines are compared, a text is needed twice: if the disk has room, it is kept from hashing its
-lines until it is encoded.
+lines until it is encoded. No receipt vouches for it, which would have to wait for the disk: it is
+compared with its hash when it is needed, and the source is read again where it is gone or damaged.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tokenmill.base.hashing import hash_file
 from tokenmill.preparation.planning.memory_budget import load_limits, one_at_a_time
 from tokenmill.preparation.planning.plan import Plan
-from tokenmill.preparation.stages.unit_text import (
-    SEAM_BYTES,
-    ReadAgainError,
-    TextChunk,
-    read_chunks,
-)
-from tokenmill.text.cleaning.clean_chunks import (
-    CleanChunk,
-    KeptChunks,
-    KeptTextError,
-    LineDropper,
-    clean_chunk,
-)
+from tokenmill.preparation.stages.unit_text import read_chunks
+from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, drop_lines, read_kept
+from tokenmill.text.reading.chunks import Chunk
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Searched
+    from tokenmill.preparation.stages.duplicates import Search
 
 
 def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
@@ -37,63 +30,43 @@ def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
         yield clean_chunk(chunk, normalize=settings.clean, long_line=long_line)
 
 
-class CleanedText:
-    """Texts as they are after cleaning, without the lines that `lines` knows to be repeated."""
+def cleaned_text(plan: Plan, unit: int, lines: "Search | None", first: int) -> Iterator[Chunk]:
+    """Yield the text of a unit after cleaning, without the lines that `lines` knows to be repeated.
 
-    def __init__(self, plan: Plan, lines: "Searched | None", first: int) -> None:
-        self._plan = plan
-        self._lines = lines
-        self._first = first
-        self._is_kept = lines is not None
+    Unit 0 is unit `first` of the search.
+    """
+    clean = plan.settings.clean
+    if lines is None:
+        return drop_lines(cleaned_chunks(plan, unit), np.empty(0, np.uint32), normalize=clean)
+    number = first + unit
+    repeated = lines.repeated(plan.workspace, number)
+    receipt = plan.workspace.receipt("lines", str(number)) or {}
+    path = kept_file(plan, number)
+    if _is_whole(path, receipt.get("kept_hash")):
+        return drop_lines(
+            _kept_chunks(plan, unit, path, receipt["kept"]), repeated, normalize=clean
+        )
+    return drop_lines(cleaned_chunks(plan, unit), repeated, normalize=clean)
 
-    def chunks(self, unit: int) -> Iterator[TextChunk]:
-        return self._without_repeated(unit, self._cleaned(unit))
 
-    def _cleaned(self, unit: int) -> Iterator[CleanChunk]:
-        if not self._is_kept:
-            yield from cleaned_chunks(self._plan, unit)
-            return
-        try:
-            yield from self._kept_chunks(unit)
-        except KeptTextError as error:
-            self._is_kept = False
-            raise ReadAgainError from error
+def kept_file(plan: Plan, number: int) -> Path:
+    """Return the path of the text that may be kept for a unit, by its number in the search."""
+    return plan.workspace.path("lines", f"{number}.text")
 
-    def first_chunks(self, unit: int) -> Iterator[TextChunk]:
-        return self._without_repeated(unit, self._first_cleaned(unit))
 
-    def _first_cleaned(self, unit: int) -> Iterator[CleanChunk]:
-        if self._lines is None:
-            return cleaned_chunks(replace(self._plan, chunk_bytes=SEAM_BYTES), unit)
-        # Lines are numbered in chunks of one size.
-        try:
-            kept = self._kept_chunks(unit)
-            return chain([next(kept)], kept)
-        except (KeptTextError, StopIteration):  # it is encoded already
-            return cleaned_chunks(self._plan, unit)
+def _is_whole(path: Path, digest: str | None) -> bool:
+    try:
+        return digest is not None and hash_file(path) == digest
+    except OSError:
+        return False
 
-    def _without_repeated(self, unit: int, chunks: Iterator[CleanChunk]) -> Iterator[TextChunk]:
-        repeated = None
-        if self._lines is not None:
-            repeated = self._lines.repeated(self._plan.workspace, self._first + unit)
-        dropper = LineDropper(repeated, normalize=self._plan.settings.clean)
-        for chunk in chunks:
-            before = dropper.num_dropped
-            texts = dropper.drop(chunk)
-            yield TextChunk(texts, chunk, dropper.num_dropped - before)
 
-    def forget(self, unit: int) -> None:
-        if self._lines is not None:
-            self._kept(unit).remove()
-
-    def _kept(self, unit: int) -> KeptChunks:
-        name = str(self._first + unit)
-        receipt = self._plan.workspace.receipt("lines", name) or {}
-        path = self._plan.workspace.path("lines", f"{name}.text")
-        return KeptChunks(path, receipt.get("kept") or [])
-
-    def _kept_chunks(self, unit: int) -> Iterator[CleanChunk]:
-        limits = load_limits(self._plan.workspace)
-        share = min(limits.share(source.kind) for source in self._plan.sources_of(unit))
-        with one_at_a_time(self._plan.workspace) as on_large:
-            yield from self._kept(unit).chunks(share, on_large)
+def _kept_chunks(
+    plan: Plan, unit: int, path: Path, kept: list[dict[str, Any]]
+) -> Iterator[CleanChunk]:
+    limits = load_limits(plan.workspace)
+    share = min(limits.share(source.kind) for source in plan.sources_of(unit))
+    with one_at_a_time(plan.workspace) as on_large, open(path, "rb") as file:
+        for known in kept:
+            on_large(known["num_bytes"] > share)
+            yield read_kept(file, known)

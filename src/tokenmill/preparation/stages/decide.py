@@ -21,12 +21,11 @@ from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
+from tokenmill.preparation.workspace.work_folder import read_once
 from tokenmill.shards.layout import ShardPlan, Stretch, lay_out
-from tokenmill.text.cleaning.dedup import in_hashes
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Searched
+    from tokenmill.preparation.stages.duplicates import Search
 
 TRAIN, VAL, DROPPED, FROM_FILES = 0, 1, 2, 3
 """What may be decided; from FROM_FILES on there is one for each validation set made from files."""
@@ -40,10 +39,10 @@ class Decision:
 
     by_hash: bool
     """Whether the split is by hash; else all go to one axis."""
-    documents: "Searched | None"
+    documents: "Search | None"
     """Repeated documents, when they are to be dropped."""
-    first_run: int = 0
-    """The number of the run of part 0."""
+    first_unit: int = 0
+    """Number of part 0 among the units of the search."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,6 @@ class DecidedPart:
         )
 
 
-@leaves_receipt(lambda _, part, decision: ("decisions", str(part)))
 def count_decisions(out_dir: str, part: int, decision: Decision) -> Receipt:
     """Task: how many tokens and documents of a part go where."""
     plan = load_plan(out_dir)
@@ -108,12 +106,12 @@ def _repeated_rows(plan: Plan, part: int, decision: Decision) -> np.ndarray:
     """The numbers of the rows of a part whose documents are left out as repeated."""
     documents = decision.documents
     assert documents is not None
-    found = documents.repeated(plan.workspace, decision.first_run + part)
+    found = documents.repeated(plan.workspace, decision.first_unit + part)
     if documents.held_out is None or not len(found):
         return found
     # Of a document that is on both sides, every copy on the later side is left out.
     hashes = load_parts(plan.workspace.out_dir)[part].rows(plan)["hash"].copy()
-    return np.flatnonzero(in_hashes(hashes, hashes[found]))
+    return np.flatnonzero(np.isin(hashes, hashes[found]))
 
 
 @dataclass(frozen=True)
@@ -178,9 +176,9 @@ def load_layout(path: Path) -> Layout:
     found = orjson.loads(path.read_bytes())
     documents = found["decision"]["documents"]
     if documents is not None:
-        from tokenmill.preparation.stages.duplicates import Searched
+        from tokenmill.preparation.stages.duplicates import Search
 
-        documents = Searched(**documents)
+        documents = Search(**documents)
     return Layout(
         [ShardPlan(**shard) for shard in found["shards"]],
         [np.array(starts, np.int64) for starts in found["part_starts"]],

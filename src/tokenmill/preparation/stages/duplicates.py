@@ -1,20 +1,20 @@
-"""Find what was seen before: hashes of lines or documents are sorted into runs, then searched.
+"""Find what was seen before, among lines or among documents, in time in proportion to its input.
 
-A run is what one unit, one part or one shard of an existing dataset leaves; the search goes over
-all runs, a partition of the hashes at a time. So memory is bounded by the size of a run and of a
-partition. A search of many runs has three steps, so that it takes time in proportion to its input:
+Every unit, part, or shard of an existing dataset leaves the hashes of its lines or documents, and
+the place of each: a number that grows in input order. They are spread over partitions of all
+hashes (`hash_buckets.py`). A task searches one partition of all units and leaves what it found,
+by unit. Hashes that a batch of one unit repeats are set aside: a line that is everywhere is then in
+few rows. A large partition is spread once more, over scratch files: memory holds a million hashes.
 
-    merge    the runs of a group become one run; what the group repeats is set aside
-    search   every partition of the merged runs
-    answer   what of a group is repeated, by the group itself and in all partitions, in one file
+    lines/N.hashes           (hash, hash, place) of unit N by partition; last, what is set aside
+    lines/search-P.places    places of what is repeated in partition P, by unit
 
 No index of hashes is kept with a dataset (it would be a quarter of its size): when documents are
 added, those of its shards are computed again.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import IO, TypeVar
@@ -24,36 +24,17 @@ import numpy as np
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import BadInputError, MismatchError, PrepareError
 from tokenmill.preparation.planning.plan import Plan, load_plan
-from tokenmill.preparation.stages.hash_runs import (
-    ORDINAL_BITS,
-    WORD,
-    PlaceFile,
-    RunFile,
-    RunWriter,
-    entries_between,
-    write_places,
-)
+from tokenmill.preparation.stages.hash_buckets import WORD, BucketWriter, read_bucket, write_table
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import Workspace, leaves_receipt
-from tokenmill.shards.entries import ShardEntry
-from tokenmill.shards.manifest import Manifest
-from tokenmill.text.cleaning.dedup import (
-    Run,
-    find_duplicates,
-    find_on_other_side,
-    hash_all,
-    make_run,
-    partition_bounds,
-    sort_all,
-)
+from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.text.cleaning.dedup import HASH, find_on_other_side, find_repeated, hash_all
 from tokenmill.text.cleaning.line_work import find_lines, hash_selected, lines_that_count
 from tokenmill.tokens.tokenizer import Tokenizer
 
-HASHES_PER_RUN = 2 << 20  # 48 MB on disk: a larger unit leaves several runs
-MOST_FILES = 512  # searched as they are; a slice of each for each partition is then not too small
-HASHES_PER_PARTITION = 1 << 20  # some 80 MB while a partition is searched
-UNITS_SORTED_AT_ONCE = 16
+HASHES_AT_ONCE = 1 << 20  # some 100 MB while they are sorted
+ORDINAL_BITS = 32
+ROW_WORDS = 3  # of the file of a unit: the two halves of a hash, and its place
 TOKENS_AT_ONCE = 1 << 20
 Item = TypeVar("Item")
 Hashed = tuple[np.ndarray, np.ndarray]
@@ -61,258 +42,151 @@ Hashed = tuple[np.ndarray, np.ndarray]
 PROBE = "A line of text,\twith  blanks \n\n and \u00e9\u4e2d.\n".encode()
 
 
-def write_runs(
-    workspace: Workspace, stage: str, number: int, hashed: Iterable[Hashed]
-) -> list[int]:
-    """Write the hashes of one unit as sorted runs, then what was repeated; how long each run is.
+@dataclass(frozen=True)
+class Search:
+    """A search for what is repeated, among the units of one stage."""
 
-    `hashed` gives hashes with their ordinals in the unit, in ascending order, a chunk at a time.
-    """
-    repeated = [np.empty(0, WORD)]
-    with new_file(workspace.path(stage, f"{number}.runs")) as file:
-        writer = RunWriter(file)
-        found = (chunk for chunk in hashed if len(chunk[0]))
-        for batch in _in_batches(found, lambda chunk: len(chunk[0]), HASHES_PER_RUN):
-            hashes, ordinals = (np.concatenate(arrays) for arrays in zip(*batch, strict=True))
-            batch.clear()
-            if int(ordinals[-1]) >= 1 << ORDINAL_BITS:  # they would reach into another unit
-                raise PrepareError(
-                    f"more than {1 << ORDINAL_BITS:,} lines or documents in one unit",
-                    hint="a compressed file is one unit: cut it into several files",
-                )
-            run = make_run(hashes, ordinals.astype(WORD) + (number << ORDINAL_BITS))
-            del hashes, ordinals  # as much as the next run needs
-            writer.add([run], len(run.hashes))
-            repeated.append(run.repeated)
-        writer.finish(np.concatenate(repeated))
-    return writer.lengths
+    stage: str
+    num_units: int
+    """Units, or whatever left a file of hashes."""
+    held_out: list[tuple[int, int]] | None = None
+    """Ranges of units that are held out. Then a hash counts as repeated only where it was first
+    seen on the other side: held out, or not."""
+    num_hashes: int = 0
+    """Of all units, when they are known."""
+
+    @property
+    def partitions(self) -> int:
+        """Few, since every unit has a slice of each: 548 for the 300,000 units of 10 TB."""
+        return math.isqrt(max(0, self.num_units - 1)) + 1
+
+    def write_hashes(self, workspace: Workspace, number: int, hashed: Iterable[Hashed]) -> int:
+        """Write the hashes of one unit, and return how many there are.
+
+        `hashed` gives hashes with their ordinals in the unit, ascending, a chunk at a time.
+        """
+        with new_file(workspace.path(self.stage, f"{number}.hashes")) as file:
+            writer = BucketWriter(file, self.partitions + 1)
+            chunks = (chunk for chunk in hashed if len(chunk[0]))
+            for batch in _in_batches(chunks, lambda chunk: len(chunk[0]), HASHES_AT_ONCE):
+                hashes, ordinals = (np.concatenate(arrays) for arrays in zip(*batch, strict=True))
+                batch.clear()
+                if int(ordinals[-1]) >= 1 << ORDINAL_BITS:  # they would reach into another unit
+                    raise PrepareError(
+                        f"more than {1 << ORDINAL_BITS:,} lines or documents in one unit",
+                        hint="a compressed file is one unit: cut it into several files",
+                    )
+                rows = np.empty((len(hashes), ROW_WORDS), WORD)
+                rows[:, :2] = hashes.view(WORD).reshape(-1, 2)
+                rows[:, 2] = ordinals.astype(WORD) + (number << ORDINAL_BITS)
+                high = rows[:, 0] >> np.uint64(32)
+                partitions = (high * self.partitions >> np.uint64(32)).astype(np.uint16)
+                partitions[find_repeated(hashes)] = self.partitions
+                writer.add(partitions, rows)
+            writer.finish()
+        return writer.num_rows
+
+    def run(self, workspace: Workspace, partition: int) -> Receipt:
+        """Leave the places of what is repeated in one partition."""
+        folder = workspace.path(self.stage, "")
+        name = f"search-{partition}"
+        num_parts = self.num_hashes // self.partitions // HASHES_AT_ONCE + 1
+
+        def in_parts(rows: np.ndarray) -> np.ndarray:
+            return rows[:, 1] % num_parts
+
+        def by_unit(places: np.ndarray) -> np.ndarray:
+            return (places[:, 0] >> ORDINAL_BITS) * num_parts // self.num_units
+
+        with (
+            TemporaryFile(dir=folder) as hashes,
+            TemporaryFile(dir=folder) as places,
+            new_file(folder / f"{name}.places") as file,
+        ):
+            _spread(self._slices(workspace, partition), hashes, num_parts, in_parts)
+            parts = (read_bucket(hashes, num_parts, ROW_WORDS, n) for n in range(num_parts))
+            _spread(map(self._repeated_places, parts), places, num_parts, by_unit)
+            counts = np.zeros(self.num_units, np.int64)
+            for part in range(num_parts):
+                found = np.sort(read_bucket(places, num_parts, 1, part), axis=0)
+                file.write(found.data)
+                units = (found[:, 0] >> ORDINAL_BITS).astype(np.int64)
+                counts += np.bincount(units, minlength=self.num_units)
+            write_table(file, [np.append(0, np.cumsum(counts))])
+        facts = {"duplicates": int(counts.sum())}
+        return workspace.leave_receipt(self.stage, name, [f"{name}.places"], facts)
+
+    def repeated(self, workspace: Workspace, number: int) -> np.ndarray:
+        """Return all ordinals of one unit that repeat something earlier, in the unit or before it.
+
+        Where sides are compared, each hash is there once for every batch of the unit.
+        """
+        places = [np.empty(0, WORD)]
+        if self.held_out is None:
+            places.append(self._read_hashes(workspace, number, self.partitions)[:, 2])
+        for partition in range(self.partitions):
+            path = workspace.path(self.stage, f"search-{partition}.places")
+            with open(path, "rb") as file:
+                places.append(read_bucket(file, self.num_units, 1, number)[:, 0])
+        found = np.sort(np.concatenate(places))
+        ordinals: np.ndarray = (found & ((1 << ORDINAL_BITS) - 1)).astype(np.uint32)
+        return ordinals
+
+    def _slices(self, workspace: Workspace, partition: int) -> Iterator[np.ndarray]:
+        """Yield the rows of one partition, of each unit in order."""
+        for number in range(self.num_units):
+            yield self._read_hashes(workspace, number, partition)
+
+    def _read_hashes(self, workspace: Workspace, number: int, partition: int) -> np.ndarray:
+        with open(workspace.path(self.stage, f"{number}.hashes"), "rb") as file:
+            return read_bucket(file, self.partitions + 1, ROW_WORDS, partition)
+
+    def _repeated_places(self, rows: np.ndarray) -> np.ndarray:
+        """Return the places (n, 1) of rows that are repeated; rows come in the order of places."""
+        hashes = np.ascontiguousarray(rows[:, :2]).view(HASH).reshape(-1)
+        if self.held_out is None:
+            return rows[find_repeated(hashes), 2:]
+        units = rows[:, 2] >> ORDINAL_BITS
+        are_held_out = np.zeros(len(rows), np.bool_)
+        for start, stop in self.held_out:
+            are_held_out |= (units >= start) & (units < stop)
+        return rows[find_on_other_side(hashes, are_held_out), 2:]
+
+
+def _spread(
+    rows: Iterable[np.ndarray],
+    file: IO[bytes],
+    num_parts: int,
+    part_of: Callable[[np.ndarray], np.ndarray],
+) -> None:
+    """Write rows to a scratch file, into one of `num_parts` buckets each."""
+    writer = BucketWriter(file, num_parts)
+    for batch in _in_batches(rows, len, HASHES_AT_ONCE):
+        joined = np.concatenate(batch)
+        writer.add(part_of(joined).astype(np.int64), joined)
+    writer.finish()
 
 
 def _in_batches(
     items: Iterable[Item], size: Callable[[Item], int], enough: int
 ) -> Iterator[list[Item]]:
-    """Many small items at a time, or one that is large: of this size or more in all."""
-    batch, total = list[Item](), 0
+    """Yield many small items at a time, or one that is large: of this size or more in all."""
+    batch = list[Item]()
+    total = 0
     for item in items:
         batch.append(item)
         total += size(item)
         if total >= enough:
             yield batch
-            batch, total = [], 0
+            batch = []
+            total = 0
     if batch:
         yield batch
 
 
-@dataclass(frozen=True)
-class Searched:
-    """A stage whose runs were searched for repetitions, in how many partitions."""
-
-    stage: str
-    num_units: int
-    """Units, or whatever left a file of runs."""
-    partitions: int
-    group: int
-    """Units whose runs are merged before the search; 1: none are."""
-    held_out: list[tuple[int, int]] | None = None
-    """Ranges of units that are held out. Then a hash counts as repeated only where it was first
-    seen on the other side: held out, or not."""
-
-    @classmethod
-    def plan(
-        cls,
-        stage: str,
-        receipts: Sequence[Sequence[Receipt]],
-        held_out: list[tuple[int, int]] | None = None,
-    ) -> "Searched":
-        """So many partitions that each stays within its share of memory; `receipts` are those of
-        the tasks that left runs, stage by stage."""
-        total = sum(sum(receipt["runs"]) for found in receipts for receipt in found)
-        num_units = sum(map(len, receipts))
-        group = 1 if num_units <= MOST_FILES else math.isqrt(num_units - 1) + 1
-        partitions = max(1, -(-total // HASHES_PER_PARTITION))
-        return cls(stage, num_units, partitions, group, held_out)
-
-    @property
-    def num_groups(self) -> int:
-        return 0 if self.group == 1 else -(-self.num_units // self.group)
-
-    def name(self, partition: int) -> str:
-        return f"search-{partition}-of-{self.partitions}"
-
-    def merge(self, workspace: Workspace, number: int) -> Receipt:
-        """Make one run of those of a group, and a file of what the group itself repeats."""
-        paths = [workspace.path(self.stage, f"{unit}.runs") for unit in self._units_of(number)]
-        total = 0
-        for path in paths:
-            with RunFile(path) as file:
-                total += file.num_entries
-        parts = max(1, -(-total // HASHES_PER_PARTITION))
-        merge = make_run if self.held_out is None else sort_all
-        files = [f"merged-{number}.runs", f"merged-{number}.repeated"]
-        with ExitStack() as stack:
-            runs, repeated = (
-                stack.enter_context(new_file(workspace.path(self.stage, file))) for file in files
-            )
-
-            def merged_parts() -> Iterator[Run]:
-                for part in range(parts):
-                    merged = merge(*entries_between(paths, *partition_bounds(part, parts)))
-                    repeated.write(merged.repeated.data)
-                    yield merged
-
-            writer = RunWriter(runs)
-            writer.add(merged_parts(), total)
-            writer.finish(np.empty(0, WORD))
-        return workspace.leave_receipt(self.stage, f"merged-{number}", files, {})
-
-    def search(self, workspace: Workspace, partition: int) -> Receipt:
-        """Leave the sorted places of what is repeated in one partition of the runs."""
-        names = [f"merged-{number}" for number in range(self.num_groups)]
-        names = names or [str(number) for number in range(self.num_units)]
-        paths = [workspace.path(self.stage, f"{name}.runs") for name in names]
-        bounds = partition_bounds(partition, self.partitions)
-        hashes, places = entries_between(paths, *bounds)
-        found = (
-            find_duplicates(hashes, places)
-            if self.held_out is None
-            else find_on_other_side(hashes, places, self._are_held_out(places))
-        )
-        file_name = f"{self.name(partition)}.duplicates"
-        with new_file(workspace.path(self.stage, file_name)) as file:
-            write_places(file, [found], self._firsts)
-        facts = {"duplicates": len(found)}
-        return workspace.leave_receipt(self.stage, self.name(partition), [file_name], facts)
-
-    def answer(self, workspace: Workspace, number: int) -> Receipt:
-        """Leave the sorted places of what is repeated in a group, from all partitions.
-
-        They are put into the files of a few units each on the way, which fit into memory.
-        """
-        units = self._units_of(number)
-        file_name = f"answer-{number}.duplicates"
-        with ExitStack() as stack:
-            scratch = [
-                (
-                    np.uint64(first << ORDINAL_BITS),
-                    stack.enter_context(TemporaryFile(dir=workspace.path(self.stage, ""))),
-                )
-                for first in units[::UNITS_SORTED_AT_ONCE]
-            ]
-            for places in self._found_in_group(workspace, number):
-                starts = np.searchsorted(places, [first for first, _ in scratch])
-                for part, (_, file) in zip(np.split(places, starts[1:]), scratch, strict=True):
-                    file.write(part.data)
-            with new_file(workspace.path(self.stage, file_name)) as answer:
-                write_places(answer, map(_sorted_places, scratch), _and_after(units))
-        return workspace.leave_receipt(self.stage, f"answer-{number}", [file_name], {})
-
-    def repeated(self, workspace: Workspace, number: int) -> np.ndarray:
-        """All ordinals of one unit that repeat something earlier, in the unit or before it.
-
-        Where sides are compared, each hash is there once for every run of the unit.
-        """
-        with RunFile(workspace.path(self.stage, f"{number}.runs")) as runs:
-            found = [runs.repeated() if self.held_out is None else np.empty(0, WORD)]
-        if self.num_groups:
-            group, bound = divmod(number, self.group)
-            path = workspace.path(self.stage, f"answer-{group}.duplicates")
-            with PlaceFile(path, len(self._units_of(group)) + 1) as answer:
-                found.append(answer.between(bound))
-        else:
-            found += self._found(workspace, number)
-        places = np.sort(np.concatenate(found))
-        ordinals: np.ndarray = (places & ((1 << ORDINAL_BITS) - 1)).astype(np.uint32)
-        return ordinals
-
-    def _are_held_out(self, places: np.ndarray) -> np.ndarray:
-        units = places >> np.uint64(ORDINAL_BITS)
-        found = np.zeros(len(places), np.bool_)
-        for start, stop in self.held_out or ():
-            found |= (units >= start) & (units < stop)
-        return found
-
-    @property
-    def _firsts(self) -> range:
-        """The first unit of each group, and one after the last."""
-        return range(0, -(-self.num_units // self.group) * self.group + 1, self.group)
-
-    def _units_of(self, group: int) -> range:
-        return range(self.num_units)[group * self.group :][: self.group]
-
-    def _found(self, workspace: Workspace, group: int) -> Iterator[np.ndarray]:
-        """Sorted places of a group, from each partition."""
-        for partition in range(self.partitions):
-            path = workspace.path(self.stage, f"{self.name(partition)}.duplicates")
-            with PlaceFile(path, len(self._firsts)) as places:
-                yield places.between(group)
-
-    def _found_in_group(self, workspace: Workspace, group: int) -> Iterator[np.ndarray]:
-        """What partitions found of a group, and what the group itself repeats."""
-        yield from self._found(workspace, group)
-        with open(workspace.path(self.stage, f"merged-{group}.repeated"), "rb") as file:
-            # Not by np.fromfile, which takes a failed read for the end of the file.
-            while data := file.read(HASHES_PER_PARTITION * WORD.itemsize):
-                yield np.sort(np.frombuffer(data, WORD))
-
-
-def _and_after(units: range) -> range:
-    return range(units.start, units.stop + 1)
-
-
-def _sorted_places(scratch: tuple[np.uint64, IO[bytes]]) -> np.ndarray:
-    file = scratch[1]
-    file.seek(0)
-    return np.sort(np.frombuffer(file.read(), WORD))
-
-
-def _by(name: str) -> Callable[..., tuple[str, str]]:
-    return lambda _, number, searched: (searched.stage, f"{name}-{number}")
-
-
-def _by_partition(_: str, partition: int, searched: Searched) -> tuple[str, str]:
-    return searched.stage, searched.name(partition)
-
-
-@leaves_receipt(_by("merged"))
-def merge_lines(out_dir: str, group: int, searched: Searched) -> Receipt:
-    """Task: merge the runs of lines of a group of units."""
-    return searched.merge(Workspace(out_dir), group)
-
-
-@leaves_receipt(_by_partition)
-def search_lines(out_dir: str, partition: int, searched: Searched) -> Receipt:
-    """Task: find the lines that are repeated in one partition of the runs."""
-    return searched.search(Workspace(out_dir), partition)
-
-
-@leaves_receipt(_by("answer"))
-def answer_lines(out_dir: str, group: int, searched: Searched) -> Receipt:
-    """Task: collect the repeated lines of a group of units."""
-    return searched.answer(Workspace(out_dir), group)
-
-
-@leaves_receipt(_by("merged"))
-def merge_documents(out_dir: str, group: int, searched: Searched) -> Receipt:
-    """Task: merge the runs of documents of a group of parts."""
-    return searched.merge(Workspace(out_dir), group)
-
-
-@leaves_receipt(_by_partition)
-def search_documents(out_dir: str, partition: int, searched: Searched) -> Receipt:
-    """Task: find the documents that are repeated in one partition of the runs."""
-    return searched.search(Workspace(out_dir), partition)
-
-
-@leaves_receipt(_by("answer"))
-def answer_documents(out_dir: str, group: int, searched: Searched) -> Receipt:
-    """Task: collect the repeated documents of a group of parts."""
-    return searched.answer(Workspace(out_dir), group)
-
-
-def shards_of(manifest: Manifest | None) -> list[tuple[Sequence[ShardEntry], int]]:
-    """Every shard that is there, as (shards of its split, place in them): a run before ours."""
-    splits = manifest.splits.values() if manifest is not None else ()
-    return [(split.shards, at) for split in splits for at in range(len(split.shards))]
+def search_partition(out_dir: str, partition: int, search: Search) -> Receipt:
+    """Task: find what is repeated in one partition of all lines or documents."""
+    return search.run(load_plan(out_dir).workspace, partition)
 
 
 def check_gives_text_back(tokenizer: Tokenizer) -> None:
@@ -329,8 +203,7 @@ def check_gives_text_back(tokenizer: Tokenizer) -> None:
         )
 
 
-@leaves_receipt(lambda _, number: ("lines", str(number)))
-def hash_existing_lines(out_dir: str, number: int) -> Receipt:
+def hash_existing_lines(out_dir: str, number: int, search: Search) -> Receipt:
     """Task: hash the lines of the documents that end in one shard of the dataset."""
     plan = load_plan(out_dir)
     check_gives_text_back(plan.tokenizer)
@@ -340,37 +213,38 @@ def hash_existing_lines(out_dir: str, number: int) -> Receipt:
         counts = lines_that_count(lines, plan.settings.dedup_min_chars, plan.settings.long_line)
         return hash_selected(lines, counts)
 
-    return _hash_shard(plan, "lines", number, hash_batch)
+    return _hash_shard(plan, search, number, hash_batch)
 
 
-@leaves_receipt(lambda _, part, first: ("documents", str(first + part)))
-def hash_documents(out_dir: str, part: int, first: int) -> Receipt:
-    """Task: leave the sorted hashes of the documents of a part; part 0 is run `first`."""
-    plan = load_plan(out_dir)
-    hashes = load_parts(out_dir)[part].rows(plan)["hash"].copy()
-    number = first + part
-    hashed = [(hashes, np.arange(len(hashes)))]
-    facts = {"runs": write_runs(plan.workspace, "documents", number, hashed)}
-    return plan.workspace.leave_receipt("documents", str(number), [f"{number}.runs"], facts)
-
-
-@leaves_receipt(lambda _, number: ("documents", str(number)))
-def hash_existing_documents(out_dir: str, number: int) -> Receipt:
+def hash_existing_documents(out_dir: str, number: int, search: Search) -> Receipt:
     """Task: hash the documents that end in one shard of the dataset."""
 
     def hash_batch(batch: list[np.ndarray]) -> np.ndarray:
         return hash_all(ids.astype("<u4").tobytes() for ids in batch)
 
-    return _hash_shard(load_plan(out_dir), "documents", number, hash_batch)
+    return _hash_shard(load_plan(out_dir), search, number, hash_batch)
 
 
 def _hash_shard(
-    plan: Plan, stage: str, number: int, hash_batch: Callable[[list[np.ndarray]], np.ndarray]
+    plan: Plan, search: Search, number: int, hash_batch: Callable[[list[np.ndarray]], np.ndarray]
 ) -> Receipt:
-    from tokenmill.preparation.workspace.old_dataset import old_documents, old_manifest
+    from tokenmill.preparation.workspace.existing_dataset import old_documents
 
-    documents = old_documents(plan, *shards_of(old_manifest(plan))[number])
-    hashes = map(hash_batch, _in_batches(documents, len, TOKENS_AT_ONCE))
+    hashes = map(hash_batch, _in_batches(old_documents(plan, number), len, TOKENS_AT_ONCE))
     hashed = ((found, np.zeros(len(found), np.uint32)) for found in hashes)
-    facts = {"runs": write_runs(plan.workspace, stage, number, hashed)}
-    return plan.workspace.leave_receipt(stage, str(number), [f"{number}.runs"], facts)
+    return _leave_hashes(plan.workspace, search, number, hashed)
+
+
+def hash_documents(out_dir: str, part: int, first: int, search: Search) -> Receipt:
+    """Task: leave the hashes of the documents of a part; part 0 is unit `first` of the search."""
+    plan = load_plan(out_dir)
+    hashes = load_parts(out_dir)[part].rows(plan)["hash"].copy()
+    hashed = [(hashes, np.arange(len(hashes)))]
+    return _leave_hashes(plan.workspace, search, first + part, hashed)
+
+
+def _leave_hashes(
+    workspace: Workspace, search: Search, number: int, hashed: Iterable[Hashed]
+) -> Receipt:
+    facts = {"hashes": search.write_hashes(workspace, number, hashed)}
+    return workspace.leave_receipt(search.stage, str(number), [f"{number}.hashes"], facts)

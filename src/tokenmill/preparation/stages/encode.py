@@ -5,31 +5,25 @@ Documents are encoded whole. The few that are read in pieces are the business of
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.parts import FOLDER, TOKENS_PER_FILE, Part, PartWriter
 from tokenmill.preparation.stages.text_encoder import TextEncoder
-from tokenmill.preparation.stages.unit_text import (
-    ReadAgainError,
-    TextChunk,
-    UnitText,
-    naming_source,
-    text_of,
-)
-from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
-from tokenmill.preparation.workspace.under_way import UnderWay
-from tokenmill.preparation.workspace.work_folder import leaves_receipt
+from tokenmill.preparation.stages.unit_text import naming_source, text_of
+from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.inputs.open_input import TOKENS
 from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
-from tokenmill.text.reading.chunks import ChunkFacts, Edge
+from tokenmill.text.reading.chunks import Chunk, Edge
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Searched
-    from tokenmill.preparation.stages.long_documents import LongDocuments, Piece
+    from tokenmill.preparation.stages.duplicates import Search
+    from tokenmill.preparation.stages.long_documents import LongDocuments
+
+SEAM_BYTES = 64 << 10  # of the next unit that are read at a time, in search of a cut
 
 
 @dataclass(frozen=True)
@@ -52,11 +46,8 @@ class EncodedUnit:
     def from_receipt(cls, receipt: Receipt) -> "EncodedUnit":
         facts = {name: value for name, value in receipt.items() if name != "files"}
         facts["parts"] = tuple(Part.from_json(part) for part in receipt["parts"])
-        facts["bad_input"] = [BadInputPlace(*place) for place in receipt["bad_input"]]
+        facts["bad_input"] = [BadInputPlace(**place) for place in receipt["bad_input"]]
         return cls(**facts)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "bad_input": [list(place) for place in self.bad_input]}
 
     @property
     def files(self) -> list[str]:
@@ -67,46 +58,36 @@ class EncodedUnit:
 
 def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
     """The outcome of every unit, in order."""
-    logs = plan.workspace.receipts(FOLDER)
-    logs.refresh()
-    names = [str(unit) for unit in range(len(plan.units))]
-    return map(EncodedUnit.from_receipt, StageReceipts(logs, names))
+    receipts = plan.workspace.receipts(FOLDER, map(str, range(len(plan.units))))
+    return map(EncodedUnit.from_receipt, receipts)
 
 
-@leaves_receipt(lambda _, unit, *lines: (FOLDER, str(unit)))
-def encode_unit(
-    out_dir: str, unit: int, lines: "Searched | None" = None, first: int = 0
-) -> Receipt:
+def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None, first: int = 0) -> Receipt:
     """Task: leave the encoded documents of one unit, in one part or several.
 
-    `lines` knows the repeated lines; there unit 0 is run `first`.
+    `lines` knows the repeated lines; there unit 0 is unit `first`.
     """
     plan = load_plan(out_dir)
-    text = text_of(plan, lines, first)
-    with naming_source(plan, unit):
-        try:
-            encoded = _encode(plan, unit, text)
-        except ReadAgainError:
-            encoded = _encode(plan, unit, text)
-    receipt = plan.workspace.leave_receipt(FOLDER, str(unit), encoded.files, encoded.to_json())
-    text.forget(unit)
-    return receipt
-
-
-def _encode(plan: Plan, unit: int, text: UnitText) -> EncodedUnit:
-    with UnitEncoder(plan, unit, text) as encoder:
-        for chunk in UnderWay(plan.workspace).noting(unit, text.chunks(unit)):
+    with naming_source(plan, unit), UnitEncoder(plan, unit, lines, first) as encoder:
+        for chunk in plan.workspace.noting(unit, text_of(plan, unit, lines, first)):
             encoder.add(chunk)
-        return encoder.finish()
+        encoded = encoder.finish()
+    receipt = plan.workspace.leave_receipt(FOLDER, str(unit), encoded.files, asdict(encoded))
+    if lines is not None:
+        from tokenmill.preparation.stages.cleaned_text import kept_file
+
+        kept_file(plan, first + unit).unlink(missing_ok=True)
+    return receipt
 
 
 class UnitEncoder:
     """Encodes the chunks of one unit."""
 
-    def __init__(self, plan: Plan, unit: int, text: UnitText) -> None:
+    def __init__(self, plan: Plan, unit: int, lines: "Search | None", first: int) -> None:
         self._plan = plan
         self._unit = unit
-        self._text = text
+        self._lines = lines
+        self._first = first
         self._encoder = TextEncoder(plan)
         self._counts = self._encoder.counts
         self._dropped = self._encoder.dropped
@@ -134,18 +115,16 @@ class UnitEncoder:
         if self._long is not None:
             self._long.abandon(kind, error, traceback)
 
-    def add(self, chunk: TextChunk) -> None:
+    def add(self, chunk: Chunk) -> None:
         """Encode the texts of a chunk."""
-        self._count(chunk.read)
-        self._dropped_lines += chunk.num_dropped_lines
-        if chunk.read.is_whole:
+        self._count(chunk)
+        if chunk.is_whole:
             self._counts["documents_in"] += len(chunk.texts)
             self._add_documents(chunk)
         elif chunk.texts:
-            piece = self._piece_of(chunk)
-            self._counts["documents_in"] += piece.begins
+            self._counts["documents_in"] += chunk.continues is Edge.NONE
             self._close_part()
-            self._parts += self._long_documents().add(piece)
+            self._parts += self._long_documents().add(chunk)
 
     def finish(self) -> EncodedUnit:
         """Close the parts."""
@@ -172,22 +151,12 @@ class UnitEncoder:
             )
         return self._long
 
-    def _first_pieces(self, unit: int) -> Iterator["Piece"]:
-        """The pieces at the beginning of a later unit, which begins inside a long document."""
-        for chunk in self._text.first_chunks(unit):
-            if chunk.texts:
-                yield self._piece_of(chunk)
-
-    def _piece_of(self, chunk: TextChunk) -> "Piece":
-        """The piece of a long document that is all of a chunk."""
-        from tokenmill.preparation.stages.long_documents import Piece
-
-        return Piece(
-            chunk.texts[0],
-            begins=chunk.read.continues is Edge.NONE,
-            ends=chunk.read.open is Edge.NONE,
-            had_text=not self._encoder.is_empty(chunk.read.text(0)),
-        )
+    def _first_pieces(self, unit: int) -> Iterator[Chunk]:
+        """Yield the pieces at the beginning of a later unit, which begins inside a document."""
+        # A cut is found within a few words; but repeated lines are numbered in usual chunks.
+        plan = self._plan if self._lines else replace(self._plan, chunk_bytes=SEAM_BYTES)
+        chunks = text_of(plan, unit, self._lines, self._first)
+        return (chunk for chunk in chunks if chunk.texts)
 
     def _changed_lines(self) -> list[str]:
         """Examples of what cleaning does, from the first unit."""
@@ -197,28 +166,29 @@ class UnitEncoder:
 
         return changed_lines(self._plan)
 
-    def _count(self, chunk: ChunkFacts) -> None:
+    def _count(self, chunk: Chunk) -> None:
         self._counts["bytes_in"] += chunk.bytes_in
         self._counts["characters"] += chunk.characters
         self._counts["replaced"] += chunk.replaced
+        self._dropped_lines += chunk.dropped_lines
         self._dropped.update(chunk.dropped)
         self._counts["documents_in"] += sum(chunk.dropped.values())
         # Lines are counted from the beginning of the unit, or of their file.
         before = 0 if chunk.by_source else self._counts["lines"]
         for place in chunk.places[: MOST_PLACES - len(self._bad_input)]:
             number = place.number + (before if place.kind == "line" else 0)
-            self._bad_input.append(place._replace(number=number))
+            self._bad_input.append(replace(place, number=number))
         self._counts["lines"] += chunk.lines
         self._by_source.update(chunk.by_source)
 
-    def _add_documents(self, chunk: TextChunk) -> None:
+    def _add_documents(self, chunk: Chunk) -> None:
         is_empty = self._encoder.is_empty
         texts = chunk.texts
         full = [text for text in texts if not is_empty(text)]
         if len(full) < len(texts):
             for number, text in enumerate(texts):
                 if is_empty(text):
-                    self._encoder.drop_empty(had_text=not is_empty(chunk.read.text(number)))
+                    self._encoder.drop_empty(had_text=number in chunk.shortened)
         if not full:
             return
         ids, ends = self._encoder.encode_documents(full)

@@ -15,7 +15,7 @@ from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.encode import EncodedUnit, encoded_units
 from tokenmill.preparation.stages.parts import FOLDER, Part, TokenFile
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import leaves_receipt, read_once
+from tokenmill.preparation.workspace.work_folder import read_once
 
 PARTS_FILE = "parts.json"
 
@@ -26,14 +26,13 @@ def load_parts(path: Path) -> list[Part]:
     return [Part.from_json(part) for part in orjson.loads(path.read_bytes())]
 
 
-@leaves_receipt(lambda *_: ("joined", "all"))
 def join_units(out_dir: str, _number: int = 0) -> Receipt:
     """Task: leave the list of all parts. One task, since a document may run through all units."""
     plan = load_plan(out_dir)
     parts = list(join_stretches(plan, encoded_units(plan)))
     keep(plan.workspace.root / PARTS_FILE, orjson.dumps([asdict(part) for part in parts]))
     tables = [f"../{FOLDER}/{part.name}.rows" for part in parts if _is_joined(part)]
-    return plan.workspace.leave_receipt("joined", "all", [f"../{PARTS_FILE}", *tables], {})
+    return plan.workspace.leave_receipt("joined", "0", [f"../{PARTS_FILE}", *tables], {})
 
 
 def join_stretches(plan: Plan, units: Iterable[EncodedUnit]) -> Iterator[Part]:

@@ -101,9 +101,8 @@ def read_documents(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chu
     document = unit.start
     while len(ends):
         count = max(1, int(ends.searchsorted(start + most, side="right")))
-        chunk = reader.chunk = Chunk(
-            [], offset=document, bytes_in=int(ends[count - 1] - start) * data.dtype.itemsize
-        )
+        num_tokens = int(ends[count - 1] - start)
+        chunk = reader.chunk = Chunk([], bytes_in=num_tokens * data.dtype.itemsize)
         is_large = bool(chunk.bytes_in > rules.large_document_bytes)
         if is_large:
             rules.on_large(True)

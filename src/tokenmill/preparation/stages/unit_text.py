@@ -5,8 +5,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.planning.memory_budget import load_limits, one_at_a_time
@@ -14,71 +14,24 @@ from tokenmill.preparation.planning.plan import Plan
 from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.units import whole_file
 from tokenmill.text.reading.bad_input import TooLargeError
-from tokenmill.text.reading.chunks import Chunk, ChunkFacts, ReadRules
+from tokenmill.text.reading.chunks import Chunk, ReadRules
 from tokenmill.text.reading.read import read_files, read_unit
 from tokenmill.text.reading.read_text import read_small_file
 
 if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Searched
-
-SEAM_BYTES = 64 << 10  # of the next unit that are read at a time, in search of a cut
+    from tokenmill.preparation.stages.duplicates import Search
 
 
-class ReadAgainError(Exception):
-    """Text that was kept is gone or damaged: whoever reads the unit begins again."""
+def text_of(plan: Plan, unit: int, lines: "Search | None", first: int) -> Iterator[Chunk]:
+    """Yield the text of a unit as it is encoded.
 
-
-@dataclass(frozen=True)
-class TextChunk:
-    """Texts that are ready to be encoded: of whole documents, or one piece of a long document."""
-
-    texts: list[bytes]
-    read: ChunkFacts
-    """The chunk as it was read."""
-    num_dropped_lines: int = 0
-
-    @property
-    def bytes_in(self) -> int:
-        return self.read.bytes_in
-
-
-class UnitText(Protocol):
-    """The text of a preparation, by unit."""
-
-    def chunks(self, unit: int) -> Iterator[TextChunk]:
-        """All chunks of a unit."""
-
-    def first_chunks(self, unit: int) -> Iterator[TextChunk]:
-        """The same, for one who needs the beginning only."""
-
-    def forget(self, unit: int) -> None:
-        """The unit is encoded: nothing has to be kept for it any more."""
-
-
-def text_of(plan: Plan, lines: "Searched | None", first: int) -> UnitText:
-    """The text of a plan; `lines` knows the repeated lines, and there unit 0 is run `first`."""
+    `lines` knows the repeated lines; there unit 0 is unit `first`.
+    """
     if lines is None and not plan.settings.clean:
-        return PlainText(plan)
-    from tokenmill.preparation.stages.cleaned_text import CleanedText
+        return read_chunks(plan, unit)
+    from tokenmill.preparation.stages.cleaned_text import cleaned_text
 
-    return CleanedText(plan, lines, first)
-
-
-class PlainText:
-    """Texts as they are in their files."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def chunks(self, unit: int) -> Iterator[TextChunk]:
-        return (TextChunk(chunk.texts, chunk) for chunk in read_chunks(self._plan, unit))
-
-    def first_chunks(self, unit: int) -> Iterator[TextChunk]:
-        # A cut is found within a few words.
-        return PlainText(replace(self._plan, chunk_bytes=SEAM_BYTES)).chunks(unit)
-
-    def forget(self, unit: int) -> None:
-        """Nothing was kept."""
+    return cleaned_text(plan, unit, lines, first)
 
 
 def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:

@@ -9,14 +9,13 @@ what was added since is read the next time: 300,000 finished tasks are looked up
 take 50 MB.
 """
 
-import functools
 import os
 import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any
 
 import orjson
 import xxhash
@@ -27,12 +26,12 @@ RECEIPTS = "receipts"
 Receipt = dict[str, Any]
 AT_ONCE = 8192
 """Receipts that are in memory at the same time."""
+_PROCESS = secrets.token_hex(4)
 
 
 def add_receipt(folder: Path, name: str, receipt: Receipt, *, durable: bool) -> None:
     """Write down that a task is done."""
-    path = folder / f"{_own_name(os.getpid())}.log"
-    is_new = not path.exists()
+    path = folder / f"{os.getpid()}-{_PROCESS}.log"
     line = b"\n%s\n" % log_line(name, receipt)
     folder.mkdir(parents=True, exist_ok=True)
     log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -41,21 +40,9 @@ def add_receipt(folder: Path, name: str, receipt: Receipt, *, durable: bool) -> 
             raise OSError(28, os.strerror(28), str(path))  # a full disk takes what fits
         if durable:
             os.fsync(log)
+            sync_folder(folder)
     finally:
         os.close(log)
-    if durable and is_new:
-        sync_folder(folder)
-
-
-@functools.lru_cache(maxsize=1)
-def _own_name(pid: int) -> str:
-    """Name of the log of this process, also after a fork."""
-    return f"{pid}-{secrets.token_hex(4)}"
-
-
-def begin_new_log() -> None:
-    """Let this process write to another file from now on: the old ones were removed."""
-    _own_name.cache_clear()
 
 
 def log_line(name: str, receipt: Receipt) -> bytes:
@@ -64,11 +51,13 @@ def log_line(name: str, receipt: Receipt) -> bytes:
     return b"%016x %s" % (xxhash.xxh3_64_intdigest(text), text)
 
 
-class _Line(NamedTuple):
-    """Position of a line."""
-
-    log: str
-    offset: int
+def _parse(line: bytes) -> tuple[str, bytes] | None:
+    """Return name and JSON of a line; None where the hash is of something else."""
+    digest, _, text = line.rstrip(b"\n").partition(b" ")
+    if digest != b"%016x" % xxhash.xxh3_64_intdigest(text):
+        return None
+    name, _, receipt = text.partition(b" ")
+    return name.decode(), receipt
 
 
 class ReceiptLogs:
@@ -80,7 +69,7 @@ class ReceiptLogs:
 
     def _forget(self) -> None:
         self._bytes_read: dict[str, int] = {}  # by log
-        self._lines: dict[str, _Line] = {}  # by task
+        self._lines: dict[str, tuple[str, int]] = {}  # log and offset of the line, by task
 
     def refresh(self) -> None:
         """Look for receipts that were added since."""
@@ -102,8 +91,8 @@ class ReceiptLogs:
             for line in file:
                 if not line.endswith(b"\n"):
                     break
-                if parsed := _split(line):
-                    self._lines[parsed[0].decode()] = _Line(log, offset)
+                if parsed := _parse(line):
+                    self._lines[parsed[0]] = log, offset
                 offset += len(line)
         self._bytes_read[log] = offset
 
@@ -115,58 +104,44 @@ class ReceiptLogs:
         """Return the receipt of a task, if there is one."""
         if not self.has(name):
             self.refresh()
-        return self.read([name])[0]
+        return self.read([name]).get(name)
 
-    def read(self, names: Sequence[str]) -> list[Receipt | None]:
+    def read(self, names: Sequence[str]) -> dict[str, Receipt]:
         """Return the receipts of these tasks; each log is opened once, and read in its order."""
-        by_log = defaultdict[str, list[tuple[int, str]]](list)
-        for name in names:
-            if line := self._lines.get(name):
-                by_log[line.log].append((line.offset, name))
+        by_log = defaultdict[str, list[int]](list)
+        for name in filter(self.has, names):
+            log, offset = self._lines[name]
+            by_log[log].append(offset)
         receipts: dict[str, Receipt] = {}
-        for log, lines in by_log.items():
+        for log, offsets in by_log.items():
             with suppress(FileNotFoundError), open(self.folder / log, "rb") as file:
-                for offset, name in sorted(lines):
+                for offset in sorted(offsets):
                     file.seek(offset)
-                    if parsed := _split(file.readline()):
-                        receipts[name] = orjson.loads(parsed[1])
-        if any(self.has(name) and name not in receipts for name in names):
+                    if parsed := _parse(file.readline()):
+                        receipts[parsed[0]] = orjson.loads(parsed[1])
+        if len(receipts) < sum(map(len, by_log.values())):
             self._forget()  # somebody removed logs, or changed them
-        return [receipts.get(name) for name in names]
+        return receipts
 
     def items(self) -> Iterator[tuple[str, Receipt]]:
         """Yield all receipts with their names."""
         self.refresh()
         names = list(self._lines)
         for start in range(0, len(names), AT_ONCE):
-            some = names[start : start + AT_ONCE]
-            for name, receipt in zip(some, self.read(some), strict=True):
-                if receipt is not None:
-                    yield name, receipt
+            yield from self.read(names[start : start + AT_ONCE]).items()
 
     def remove(self, names: set[str]) -> None:
         """Take receipts back: their tasks will be run again. Nobody else may be at work."""
-        kept = [(name, receipt) for name, receipt in self.items() if name not in names]
-        old = [self.folder / log for log in self._bytes_read]
-        begin_new_log()
-        with new_file(self.folder / f"{_own_name(os.getpid())}.log") as file:
-            for name, receipt in kept:
-                file.write(b"%s\n" % log_line(name, receipt))
-        for path in old:
-            path.unlink(missing_ok=True)
+        with new_file(self.folder / f"{secrets.token_hex(8)}.log") as file:
+            for name, receipt in self.items():
+                if name not in names:
+                    file.write(b"%s\n" % log_line(name, receipt))
+        for log in self._bytes_read:
+            (self.folder / log).unlink(missing_ok=True)
         self._forget()
 
 
-def _split(line: bytes) -> tuple[bytes, bytes] | None:
-    """Return name and JSON of a line; None where the hash is of something else."""
-    digest, _, text = line.rstrip(b"\n").partition(b" ")
-    if digest != b"%016x" % xxhash.xxh3_64_intdigest(text):
-        return None
-    name, _, receipt = text.partition(b" ")
-    return name, receipt
-
-
-class StageReceipts(Sequence[Receipt]):
+class StageReceipts:
     """The receipts of a stage in the order of its tasks, read when they are asked for."""
 
     def __init__(self, logs: ReceiptLogs, names: Sequence[str]) -> None:
@@ -176,23 +151,8 @@ class StageReceipts(Sequence[Receipt]):
     def __len__(self) -> int:
         return len(self._names)
 
-    @overload
-    def __getitem__(self, at: int) -> Receipt: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Receipt]: ...
-
-    def __getitem__(self, at: int | slice) -> Receipt | list[Receipt]:
-        if isinstance(at, slice):
-            return self._read(self._names[at])
-        return self._read([self._names[at]])[0]
-
     def __iter__(self) -> Iterator[Receipt]:
         for start in range(0, len(self), AT_ONCE):
-            yield from self[start : start + AT_ONCE]
-
-    def _read(self, names: Sequence[str]) -> list[Receipt]:
-        receipts = []
-        for name, receipt in zip(names, self._logs.read(names), strict=True):
-            assert receipt is not None, f"{self._logs.folder.name} {name} has no receipt"
-            receipts.append(receipt)
-        return receipts
+            names = self._names[start : start + AT_ONCE]
+            receipts = self._logs.read(names)
+            yield from (receipts[name] for name in names)

@@ -9,7 +9,7 @@
     under-way            bytes read of each unit of the running stage, to be shown
     published            hash of the manifest, written right before the manifest itself
     unpacked/N.text      text of a large compressed input, with N.ends, where it is cut
-    lines/N.runs         hashes of the lines of unit N (only with line deduplication)
+    lines/N.hashes       hashes of the lines of unit N (only with line deduplication)
     lines/N.text         its cleaned text, if there is room, until it is encoded
     units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
     parts.json           all of these in order
@@ -17,41 +17,54 @@
     shards/              receipts of finished shards; the shards themselves are in their places
     receipts/STAGE/      the receipts of each of these: written after it, so it proves it is whole
 
-A task is a function of the output folder and a few small values. It writes under a temporary name,
-renames, then leaves the receipt: it can be killed anywhere, run twice, or run by two machines
-together, and the result is the same. An executor may ask for the receipt of a task without running
-it: so many machines share a stage without talking to each other (`executors/numbered.py`).
+A task is a function of the output folder, its number and a few small values. It writes under a
+temporary name, renames, then leaves the receipt: it can be killed anywhere, run twice, or run by
+two machines together, and the result is the same. `stage_table.py` knows the receipts of each
+stage: so many machines share a stage without talking to each other.
 """
 
 import functools
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
 
 from tokenmill.base.atomic import is_temporary, keep, remove, sync_file
-from tokenmill.base.hashing import hash_file
+from tokenmill.base.hashing import hash_file, regular
 from tokenmill.base.human import one_line
-from tokenmill.errors import PrepareError
+from tokenmill.errors import FormatError, PrepareError
 from tokenmill.preparation.workspace.receipt_log import (
     RECEIPTS,
     Receipt,
     ReceiptLogs,
     StageReceipts,
     add_receipt,
-    begin_new_log,
 )
-from tokenmill.shards.manifest import PREPARATION_FOLDER
+from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER
 
 STANDARD_INPUT = "standard-input"
+_OUR_MANIFEST = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())
 WORTH_KEEPING_BYTES = 64 << 20
 """Cleaned text, hashes and ids of a preparation of other settings that are not thrown away."""
-ReceiptName = Callable[..., tuple[str, str]]
 Loaded = TypeVar("Loaded")
 SizesAndHashes = dict[str, tuple[int, str]]
 """Of files, by name."""
+
+
+class Readable(Protocol):
+    """Something that was read."""
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of the input that it covers."""
+
+
+AnyChunk = TypeVar("AnyChunk", bound=Readable)
 
 
 class Workspace:
@@ -65,6 +78,8 @@ class Workspace:
         self.failed_file = self.root / "failed"
         self.published_file = self.root / "published"
         self.claim_file = self.root / "claim"
+        self._shared_file = self.root / "shared"
+        self._under_way = self.root / "under-way"  # eight bytes per unit
 
     def has_published(self, manifest_hash: str) -> bool:
         """Return True if this preparation wrote the manifest, but was killed before cleaning up."""
@@ -78,24 +93,29 @@ class Workspace:
         """Path of a file of a stage, such as `units/12.0.tokens`."""
         return self.root / stage / name
 
-    def receipts(self, stage: str) -> ReceiptLogs:
+    def logs(self, stage: str) -> ReceiptLogs:
         """All receipts of a stage; `receipt` also looks at the files that one names."""
         return _logs_in(str(self.root / RECEIPTS / stage))
 
+    def receipts(self, stage: str, names: Iterable[str]) -> StageReceipts:
+        """Receipts of these tasks, which are done."""
+        logs = self.logs(stage)
+        logs.refresh()
+        return StageReceipts(logs, list(names))
+
     def receipt(self, stage: str, name: str) -> Receipt | None:
         """Return the receipt of a finished task, or None if its files are gone or cut short."""
-        receipt = self.receipts(stage).get(name)
+        receipt = self.logs(stage).get(name)
         if receipt is None:
             return None
         folder = str(self.root / stage)
         try:
-            sizes = (
-                (os.stat(f"{folder}/{f}").st_size, size)
-                for f, (size, _) in receipt["files"].items()
-            )
-            return receipt if all(found == size for found, size in sizes) else None
+            for file, (size, _) in receipt["files"].items():
+                if os.stat(f"{folder}/{file}").st_size != size:
+                    return None
         except FileNotFoundError:
             return None
+        return receipt
 
     def leave_receipt(
         self, stage: str, name: str, files: list[str] | SizesAndHashes, facts: dict[str, Any]
@@ -106,11 +126,36 @@ class Workspace:
             paths = {file: self.path(stage, file) for file in files}
             files = {file: (path.stat().st_size, hash_file(path)) for file, path in paths.items()}
         receipt = {**facts, "files": files}
-        if shared := (self.root / "shared").exists():
+        if is_shared := self._shared_file.exists():
             for file in files:
                 sync_file(self.path(stage, file))
-        add_receipt(self.root / RECEIPTS / stage, name, receipt, durable=shared)
+        add_receipt(self.root / RECEIPTS / stage, name, receipt, durable=is_shared)
         return receipt
+
+    def noting(self, unit: int, chunks: Iterable[AnyChunk]) -> Iterator[AnyChunk]:
+        """Yield the chunks of a unit; each is noted, for progress, when the next is asked for."""
+        num_bytes = 0
+        file = os.open(self._under_way, os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            for chunk in chunks:
+                yield chunk
+                num_bytes += chunk.bytes_in
+                os.pwrite(file, num_bytes.to_bytes(8, "little"), 8 * unit)
+        finally:
+            os.close(file)
+
+    def bytes_noted(self, but: Iterable[int]) -> int:
+        """Return the bytes read of all units of the running stage but the finished ones."""
+        try:
+            read = np.fromfile(self._under_way, "<u8")
+        except FileNotFoundError:
+            return 0
+        read[[unit for unit in but if unit < len(read)]] = 0
+        return int(read.sum())
+
+    def forget_noted(self) -> None:
+        """Start to count the bytes of another stage."""
+        self._under_way.unlink(missing_ok=True)
 
     def share(self) -> None:
         """Let several machines work here: from now on, receipts are left for synced files only.
@@ -118,11 +163,16 @@ class Workspace:
         What one machine wrote before is checked once more; later, nobody can know whether one of
         them stopped.
         """
-        if not (self.root / "shared").exists():
-            self.distrust_after_reboot()
-            keep(self.root / "shared", b"")
+        if not self._shared_file.exists():
+            self._distrust_after_reboot()
+            keep(self._shared_file, b"")
 
-    def distrust_after_reboot(self) -> None:
+    def take_up(self) -> None:
+        """Check what an earlier run left, before the work continues."""
+        self.clean_temporary()
+        self._distrust_after_reboot()
+
+    def _distrust_after_reboot(self) -> None:
         """Take back receipts whose files are not what they say, if the machine was down since.
 
         Files here are not synced one by one, which would cost as much as encoding them: a killed
@@ -130,29 +180,24 @@ class Workspace:
         """
         stamp = self.root / "boot"
         is_same_boot = stamp.exists() and stamp.read_text() == _boot_id()
-        if is_same_boot or (self.root / "shared").exists():
+        if is_same_boot or self._shared_file.exists():
             return
         for folder in self.root.glob(f"{RECEIPTS}/*"):
-            logs = self.receipts(folder.name)
-            wrong = {name for name, receipt in logs.items() if not self._is_true(folder, receipt)}
+            logs = self.logs(folder.name)
+            wrong = {name for name, found in logs.items() if not self._is_true(folder.name, found)}
             if wrong:
                 logs.remove(wrong)
         stamp.write_text(_boot_id())
 
-    def _is_true(self, receipts: Path, receipt: Receipt) -> bool:
+    def _is_true(self, stage: str, receipt: Receipt) -> bool:
         """Return True if the files of a task have the hashes in its receipt."""
         try:
             return all(
-                hash_file(self.path(receipts.name, file)) == known
+                hash_file(self.path(stage, file)) == known
                 for file, (_, known) in receipt["files"].items()
             )
         except FileNotFoundError:
             return False
-
-    def take_up(self) -> None:
-        """Check what an earlier run left, before the work continues."""
-        self.clean_temporary()
-        self.distrust_after_reboot()
 
     def clean_temporary(self) -> None:
         """Remove what killed tasks left half written."""
@@ -165,7 +210,7 @@ class Workspace:
 
         `but` names files that are kept in any case.
         """
-        if (self.root / "shared").exists() or (self.root / "parts.json").exists():
+        if self._shared_file.exists() or (self.root / "parts.json").exists():
             return True  # and after joining, there may be shards
         kept = {self.root / name for name in but}
         files = [path for path in self.root.rglob("*") if path.is_file() and path not in kept]
@@ -175,19 +220,15 @@ class Workspace:
         """Take the plan back: then there is nothing to resume."""
         self.plan_file.unlink(missing_ok=True)
 
-    def clear(self, keep: Iterable[str] = ()) -> None:
-        """Remove all that was done, shards too; but not the lock, nor the files to be kept."""
-        self.clear_work(keep)
-        for path in self.out_dir.iterdir():
-            if path != self.root:
-                remove(path)
-
-    def clear_work(self, keep: Iterable[str] = ()) -> None:
-        """Remove what a preparation keeps for itself."""
-        begin_new_log()
+    def clear(self, keep: Iterable[str] = (), *, shards: bool = False) -> None:
+        """Remove all that was done; but not the lock, nor the files to be kept."""
+        _logs_in.cache_clear()
         kept = {self.lock_file.name, self.claim_file.name, *keep}
         for path in self.root.iterdir():
             if path.name not in kept:
+                remove(path)
+        for path in self.out_dir.iterdir() if shards else ():
+            if path != self.root:
                 remove(path)
 
     def remove(self) -> None:
@@ -198,6 +239,20 @@ class Workspace:
                     shutil.rmtree(path, ignore_errors=True)
         self.forget()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def is_ours(folder: str | os.PathLike[str]) -> bool:
+    """Return True if tokenmill made a dataset here, even a damaged one, or started to.
+
+    The name of the manifest alone proves nothing: another program may use it as well.
+    """
+    if os.path.isdir(os.path.join(folder, PREPARATION_FOLDER)):
+        return True
+    try:
+        with open(os.path.join(folder, FILE_NAME), "rb", opener=regular) as file:
+            return _OUR_MANIFEST.match(file.read(4096)) is not None
+    except (OSError, FormatError):
+        return False
 
 
 @functools.lru_cache(maxsize=32)
@@ -221,93 +276,33 @@ class ReadOnce(Generic[Loaded]):
     """
 
     def __init__(self, file: str, load: Callable[[Path], Loaded]) -> None:
-        functools.update_wrapper(self, load)
         self._file = file
         self._load = load
-        self._known: tuple[tuple[Any, ...], Loaded] | None = None
+        self._known: tuple[tuple[int, ...], Loaded] | None = None
 
     def __call__(self, out_dir: str | Path) -> Loaded:
-        path, version = self._version(out_dir)
+        path = Path(out_dir, PREPARATION_FOLDER, self._file)
+        version = _version(path)
         if self._known is None or self._known[0] != version:
-            self._known = version, self._load_checked(path)
+            try:
+                self._known = version, self._load(path)
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise PrepareError(
+                    f"{path} is damaged: {one_line(repr(error)[:200])}",
+                    hint=f"remove {path.parent}, then the same command starts again",
+                ) from error
         return self._known[1]
-
-    def _load_checked(self, path: Path) -> Loaded:
-        try:
-            return self._load(path)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise PrepareError(
-                f"{path} is damaged: {one_line(repr(error)[:200])}",
-                hint=f"remove {path.parent}, then the same command starts again",
-            ) from error
 
     def remember(self, out_dir: str | Path, value: Loaded) -> None:
         """Note that the file was just written, and holds this value."""
-        self._known = self._version(out_dir)[1], value
+        self._known = _version(Path(out_dir, PREPARATION_FOLDER, self._file)), value
 
-    def _version(self, out_dir: str | Path) -> tuple[Path, tuple[Any, ...]]:
-        path = Workspace(out_dir).root / self._file
-        stat = os.stat(path)
-        return path, (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
+
+def _version(path: Path) -> tuple[int, ...]:
+    stat = os.stat(path)
+    return stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def read_once(file: str) -> Callable[[Callable[[Path], Loaded]], ReadOnce[Loaded]]:
     """Make a function that reads this file a `ReadOnce`."""
     return lambda load: ReadOnce(file, load)
-
-
-class TaskWithReceipt:
-    """A task function that leaves a receipt, by which it is known to be done."""
-
-    __name__: str
-    __qualname__: str
-
-    def __init__(self, function: Callable[..., Receipt], receipt: ReceiptName) -> None:
-        functools.update_wrapper(self, function)
-        self._function = function
-        self._receipt = receipt
-
-    def __call__(self, out_dir: str, *task: Any) -> Receipt:
-        """Run the task and return its receipt."""
-        return self._function(out_dir, *task)
-
-    def missing(
-        self, tasks: Sequence[tuple[Any, ...]], whose: Callable[[int], bool] = lambda number: True
-    ) -> list[int]:
-        """Return the numbers of tasks that have no receipt.
-
-        For those that `whose` chooses, the files that the receipt names are looked at as well.
-        """
-        if not tasks:
-            return []
-        workspace = Workspace(tasks[0][0])
-        stage = self._receipt(*tasks[0])[0]
-        logs = workspace.receipts(stage)
-        logs.refresh()
-        return [
-            number
-            for number, task in enumerate(tasks)
-            if not logs.has(name := self._receipt(*task)[1])
-            or (whose(number) and workspace.receipt(stage, name) is None)
-        ]
-
-    def receipts(self, tasks: Sequence[tuple[Any, ...]]) -> StageReceipts:
-        """Return the receipts of these tasks, which are done."""
-        logs = Workspace(tasks[0][0]).receipts(self._receipt(*tasks[0])[0])
-        logs.refresh()
-        return StageReceipts(logs, [self._receipt(*task)[1] for task in tasks])
-
-    def __reduce__(self) -> str:
-        return self.__qualname__  # by name, as functions travel
-
-
-def leaves_receipt(receipt: ReceiptName) -> Callable[[Callable[..., Receipt]], TaskWithReceipt]:
-    """Make a function a task; `receipt` returns stage and name of its receipt, by its arguments."""
-    return lambda function: TaskWithReceipt(function, receipt)
-
-
-def bytes_and_tokens(receipt: Receipt) -> tuple[int, int]:
-    """Return the bytes read and tokens made by a task, for the progress shown."""
-    parts = receipt.get("parts", ())
-    tokens = sum(file["num_tokens"] for part in parts for file in part["files"])
-    return receipt.get("counts", {}).get("bytes_in", 0), tokens

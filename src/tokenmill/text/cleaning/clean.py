@@ -18,25 +18,53 @@ A document cut in two is cleaned in pieces: what a newline or a blank at the cut
 when both pieces are, so `clean` leaves the cut alone and `join_edge` finishes rule 7 there.
 """
 
+import re
 from collections.abc import Sequence
 
+import numpy as np
+
+from tokenmill import kernel
 from tokenmill.text.cleaning.characters import clean_characters
-from tokenmill.text.cleaning.line_work import Lines
-from tokenmill.text.cleaning.squeeze import squeeze
+from tokenmill.text.cleaning.line_work import Lines, find_lines
 from tokenmill.text.reading.chunks import Edge
+
+_BLANKS_AT_LINE_END = re.compile(rb"(?<![ \t])[ \t]++(?=\n)")
+_BLANKS = re.compile(rb"[ \t]{2,}")
+_NEWLINES_AT_START = re.compile(rb"\A\n{2,}")
+_NEWLINES = re.compile(rb"\n{3,}")
 
 
 def clean(texts: Sequence[bytes], *, continues: Edge = Edge.NONE, open: Edge = Edge.NONE) -> Lines:
-    """The texts (valid UTF-8), cleaned; as many as before, some perhaps empty now.
+    """Return the texts (valid UTF-8), cleaned; as many as before, some perhaps empty now.
 
     `continues` and `open` are those of the chunk: the first text continues an earlier piece, and
     the last one is continued by a later piece.
     """
-    return squeeze(
-        clean_characters(texts),
-        continues=continues is not Edge.NONE,
-        open=open is not Edge.NONE,
+    texts = clean_characters(texts)
+    does_continue = continues is not Edge.NONE
+    is_open = open is not Edge.NONE
+    if kernel.compiled is not None:
+        whole, stops, firsts = kernel.compiled.squeeze(texts, does_continue, is_open)
+        return Lines(whole, np.frombuffer(stops, np.int64), np.frombuffer(firsts, np.int64))
+    last = len(texts) - 1
+    return find_lines(
+        [
+            _squeeze(text, does_continue and number == 0, is_open and number == last)
+            for number, text in enumerate(texts)
+        ]
     )
+
+
+def _squeeze(text: bytes, continues: bool, is_open: bool) -> bytes:
+    # Rules 5 and 6: runs of spaces and tabs become one space, and none at the end of a line.
+    text = _BLANKS_AT_LINE_END.sub(b"", text)
+    if not is_open:
+        text = text.rstrip(b" \t")
+    text = _BLANKS.sub(b" ", text)
+    # Rule 7: three or more newlines become two; two or more at the start of a text become one.
+    if not continues:
+        text = _NEWLINES_AT_START.sub(b"\n", text)
+    return _NEWLINES.sub(b"\n\n", text)
 
 
 def join_edge(before: bytes, head: bytes) -> bytes:

@@ -91,13 +91,6 @@ class Aligner:
             return at, Edge.INSIDE
         return self._whichever_is_first(place, limit)
 
-    def is_settled(self, place: int) -> bool:
-        """Whether `align` says the same of this place when the file has grown."""
-        at, edge = self.align(place)
-        if edge is not Edge.NONE:
-            at = max(at, place + self._rules.long_line + self._documents.end_bytes)
-        return at + self._bytes_after + _FIRST_READ < self._source.size
-
     def _whichever_is_first(self, place: int, limit: int) -> tuple[int, Edge]:
         finders: dict[Edge, Find] = {
             Edge.NONE: self._documents.first_end,

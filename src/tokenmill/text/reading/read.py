@@ -26,10 +26,8 @@ from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
-from tokenmill.text.reading.align import Aligner
 from tokenmill.text.reading.bad_input import UNREADABLE
 from tokenmill.text.reading.chunks import Chunk, Edge, ReadRules
-from tokenmill.text.reading.document_rules import BySeparator
 from tokenmill.text.reading.read_text import read_text
 
 
@@ -41,16 +39,11 @@ def read_unit(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         yield chunk
         return
     check_unchanged(source)
-    yield from read_part(source, unit, rules)
-    check_unchanged(source)
-
-
-def read_part(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
-    """The same of a file that nobody changes but by adding to it."""
     try:
         yield from _reader_for(source.kind)(source, unit, rules)
     except OSError as error:
         raise open_input.cannot_read(source.path, error) from error
+    check_unchanged(source)
 
 
 def _reader_for(kind: str) -> Callable[[Source, Unit, ReadRules], Iterator[Chunk]]:
@@ -70,13 +63,6 @@ def _reader_for(kind: str) -> Callable[[Source, Unit, ReadRules], Iterator[Chunk
     return read_parquet
 
 
-def is_settled(source: Source, offset: int, rules: ReadRules) -> bool:
-    """Whether it is known where a unit ends that is planned to end here, while the file grows."""
-    if source.kind == "jsonl":
-        return Aligner(source, replace(rules, cuts=None), BySeparator(b"\n")).is_settled(offset)
-    return Aligner(source, rules, rules.document_rule()).is_settled(offset)
-
-
 def read_files(
     sources: Sequence[Source], read: Callable[[Source], Iterator[Chunk]], chunk_bytes: int
 ) -> Iterator[Chunk]:
@@ -91,7 +77,7 @@ def read_files(
         begun = 0
         for chunk in read(source):
             chunk.places = [
-                place._replace(source=number, number=place.number + lines * (place.kind == "line"))
+                replace(place, source=number, number=place.number + lines * (place.kind == "line"))
                 for place in chunk.places
             ]
             lines += chunk.lines

@@ -134,7 +134,7 @@ class _CsvReader(RowReader):
         done = self.chunk
         done.bytes_in = bytes_in
         done.drop_empty()
-        self.chunk = Chunk([], offset=self.row + 1)
+        self.chunk = Chunk([])
         return done
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenmill.base.human import human_count, plural
 from tokenmill.base.markup import Html, Plot, column_chart, number, tag, text
-from tokenmill.pages.elements.html import note
+from tokenmill.pages.html import note
 
 NARROW = Plot(520, 270, left=56, right=16, top=12, bottom=40, label_gap=(8, 18))  # half a card
 WIDE = replace(NARROW, width=1080, height=230, top=34, bottom=16)  # a card; scrolled on a phone

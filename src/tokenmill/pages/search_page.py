@@ -6,10 +6,9 @@ from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.find_text import Match, find
-from tokenmill.pages.elements.html import coloured, note
-from tokenmill.pages.site.frame import Page
-from tokenmill.pages.site.query import address
-from tokenmill.pages.site.routes import View
+from tokenmill.pages.html import coloured, note
+from tokenmill.pages.query import address
+from tokenmill.pages.routes import Page, View
 
 SECONDS = 1.0
 HITS = 20

@@ -7,8 +7,8 @@ from typing import Any
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.look.check import Check, verify
-from tokenmill.look.trap import Trap
-from tokenmill.pages.elements.open_splits import OpenedSplits
+from tokenmill.look.inspect import OpenedSplits
+from tokenmill.look.token_sample import Trap
 from tokenmill.shards.manifest import Manifest
 
 MOST = 3  # traps of one kind that are written out

@@ -16,8 +16,8 @@ import numpy as np
 
 from tokenmill.base.human import human_bytes
 from tokenmill.errors import BadInputError
-from tokenmill.look.tokenizers.text_scripts import cut_by_script
-from tokenmill.look.tokenizers.tokenizer_facts import facts_of
+from tokenmill.look.text_scripts import cut_by_script
+from tokenmill.look.tokenizer_facts import facts_of
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.sources import find_sources
 from tokenmill.text.inputs.units import cut_into_units

@@ -5,12 +5,11 @@ import secrets
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.look.inspect import Inspection, SplitInfo, shown_setting
-from tokenmill.pages.elements.find_documents import Extent, survey
-from tokenmill.pages.elements.find_documents import extremes as find_extremes
-from tokenmill.pages.elements.html import cards, facts, main_figures, note, preview, table
-from tokenmill.pages.site.frame import Page, pager
-from tokenmill.pages.site.query import address, form, number_field
-from tokenmill.pages.site.routes import View
+from tokenmill.pages.find_documents import Extent, survey
+from tokenmill.pages.find_documents import extremes as find_extremes
+from tokenmill.pages.html import cards, facts, main_figures, note, preview, table
+from tokenmill.pages.query import address, form, number_field
+from tokenmill.pages.routes import Page, View, pager
 
 FIRST = 12  # documents on the overview
 PAGE_SIZE = 50

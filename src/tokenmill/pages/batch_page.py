@@ -6,11 +6,10 @@ from typing import NamedTuple
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.batches.batch import Batch
-from tokenmill.pages.elements.html import coloured, note
-from tokenmill.pages.elements.plots import strip
-from tokenmill.pages.site.frame import Page, pager
-from tokenmill.pages.site.query import MAX_STEP, Fields, OrderSettings, address, form, number_field
-from tokenmill.pages.site.routes import View
+from tokenmill.pages.html import coloured, note
+from tokenmill.pages.plots import strip
+from tokenmill.pages.query import MAX_STEP, Fields, OrderSettings, address, form, number_field
+from tokenmill.pages.routes import Page, View, pager
 
 ROWS = 16
 ROW_TOKENS = 320  # shown of a row, unless the row is asked for alone

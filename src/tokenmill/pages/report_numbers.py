@@ -19,7 +19,7 @@ from tokenmill.look.token_sample import (
     spread,
     text_size,
 )
-from tokenmill.pages.elements.find_documents import survey
+from tokenmill.pages.find_documents import survey
 
 MAX_HASHED = 50_000  # documents compared with each other
 MAX_HASHED_TOKENS = 16 << 20

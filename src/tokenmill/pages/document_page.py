@@ -4,11 +4,10 @@ import numpy as np
 
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
-from tokenmill.pages.elements.find_documents import Extent
-from tokenmill.pages.elements.html import coloured, note, table
-from tokenmill.pages.site.frame import Page, pager
-from tokenmill.pages.site.query import OrderSettings, address, form, number_field
-from tokenmill.pages.site.routes import View
+from tokenmill.pages.find_documents import Extent
+from tokenmill.pages.html import coloured, note, table
+from tokenmill.pages.query import OrderSettings, address, form, number_field
+from tokenmill.pages.routes import Page, View, pager
 
 PAGE_TOKENS = 2000
 ROUND_TRIP_TOKENS = 100_000
