@@ -70,8 +70,7 @@ from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.encode import encode_unit
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.target import Target, open_target
-from tokenmill.shards.entries import SourceEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, SourceEntry
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import (
     choose_unit_bytes,

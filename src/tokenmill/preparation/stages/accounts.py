@@ -19,8 +19,7 @@ from tokenmill.preparation.stages.encode import encoded_units
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.parts import Part, split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.shards.entries import ShardEntry, SplitEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry
 from tokenmill.text.inputs.open_input import printable
 from tokenmill.text.reading.bad_input import (
     DUPLICATE,

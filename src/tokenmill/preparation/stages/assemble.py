@@ -13,8 +13,8 @@ from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.shards.entries import ShardEntry
 from tokenmill.shards.layout import ShardPlan, parts_between
+from tokenmill.shards.manifest import ShardEntry
 from tokenmill.shards.writer import ShardWriter
 
 TOKENS_AT_ONCE = 1 << 18
