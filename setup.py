@@ -3,7 +3,7 @@
 from setuptools import Extension, setup
 
 KERNEL = "src/tokenmill/kernel"
-SOURCES = ("loops", "lines", "ids", "gather", "spans", "augment", "permute", "rows")
+SOURCES = ("loops", "lines", "ids", "gather", "documents", "augment", "permute", "rows")
 
 setup(
     ext_modules=[

@@ -23,7 +23,6 @@ BYTE_LEVEL = {
     "Llama 3": PATTERNS["llama3"].splits[0],
     "Qwen 2": PATTERNS["qwen2"].splits[0],
     "DeepSeek 3": PATTERNS["deepseek3"].splits[0],
-    "nanochat": PATTERNS["nanochat"].splits[0],
 }
 _PREPEND = {"type": "Prepend", "prepend": "\u2581"}
 _REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}

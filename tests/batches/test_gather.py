@@ -71,7 +71,7 @@ def test_rows_are_the_same_however_few_runs_may_be_held(max_open, out):
         opened.append(run)
         return IDS[run * 50 : (run + 1) * 50]
 
-    ids = SimpleNamespace(largest=65_535)
+    ids = SimpleNamespace(largest=65_535, end_of_text=None, comes_before=False)
     reader = RunReader(edges, IDS.dtype, array_of, max_open, ids)
     rows = np.empty((len(STARTS), 33), out)
 
@@ -196,7 +196,7 @@ def test_ids_that_were_compared_when_they_were_written_are_not_compared_again(tm
     (shard,) = (tmp_path / "ours").rglob("*.bin")
     shard.write_bytes(np.where(np.arange(61) == 3, 60_000, tokens).astype("<u2").tobytes())
 
-    assert tokenmill.open(tmp_path / "ours").ids_were_checked
+    assert tokenmill.open(tmp_path / "ours").has_manifest
     with pytest.raises(CorruptShardError):
         next(one_row_at_a_time(tmp_path / "ours", verify=True))
 
@@ -249,7 +249,7 @@ def test_rows_of_a_map_that_is_not_aligned_are_taken_without_a_copy_of_it(tmp_pa
         file.write(np.arange(1, 34, dtype="<u2").tobytes())
     tokens = np.ndarray((1 << 39) - 8, "<u2", np.memmap(path, np.uint8, "r"), 1)
     assert not tokens.flags.aligned
-    ids = SimpleNamespace(largest=65_535)
+    ids = SimpleNamespace(largest=65_535, end_of_text=None, comes_before=False)
     reader = RunReader(np.array([0, len(tokens)]), tokens.dtype, lambda run: tokens, 1, ids)
     rows = np.empty((3, 33), np.int64)
 

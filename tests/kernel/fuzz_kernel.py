@@ -2,11 +2,12 @@
 
     python tests/kernel/fuzz_kernel.py [--calls 200000] [--seed 1]
 
-The C files are built with both sanitizers into a temporary folder. With that module in place of the
-installed one, first the tests run that compare each loop with its NumPy twin; then every function
-is called with arguments that are almost right: arrays cut, stretched, of another dtype, with wild
-numbers in them. It must return or raise an exception that Python knows; whatever is read or written
-outside of an array ends the process. Needs gcc; `make faults` runs it.
+The C files are built with both sanitizers into a temporary folder, with wide registers where the
+processor has them and without. With that module in place of the installed one, first the tests run
+that compare each loop with its NumPy twin; then every function is called with arguments that are
+almost right: arrays cut, stretched, of another dtype, with wild numbers in them. It must return or
+raise an exception that Python knows; whatever is read or written outside of an array ends the
+process. Needs gcc; `make faults` runs it.
 """
 
 import argparse
@@ -52,15 +53,17 @@ def main() -> None:
     if options.module is not None:
         sys.exit(check(options))
     with tempfile.TemporaryDirectory() as folder:
-        module = Path(folder) / "loops.so"
-        build(module)
-        sys.exit(run_under_sanitizers(module, options))
+        for registers in ([], ["-DTOKENMILL_NO_AVX512"]):
+            module = Path(folder) / f"loops_{len(registers)}.so"
+            build(module, registers)
+            if code := run_under_sanitizers(module, options):
+                sys.exit(code)
 
 
-def build(module: Path) -> None:
+def build(module: Path, more: list[str]) -> None:
     include = sysconfig.get_paths()["include"]
     sources = sorted(map(str, KERNEL.glob("*.c")))
-    subprocess.run(["gcc", *FLAGS, f"-I{include}", *sources, "-o", module], check=True)
+    subprocess.run(["gcc", *FLAGS, *more, f"-I{include}", *sources, "-o", module], check=True)
 
 
 def run_under_sanitizers(module: Path, options: argparse.Namespace) -> int:
@@ -116,9 +119,19 @@ def lines(rng: np.random.Generator) -> tuple[bytes, np.ndarray]:
     return whole, np.flatnonzero(np.frombuffer(whole, np.uint8) == ord("\n"))
 
 
-def spans(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    lengths = rng.integers(0, 9, rng.integers(0, 9))
-    return np.empty(lengths.sum(), np.int32), lengths
+def marked(rng: np.random.Generator) -> tuple[Any, ...]:
+    """Batches, of which some have more documents than there is room for."""
+    num_batches, num_rows, length = rng.integers(1, 4), rng.integers(1, 5), rng.integers(2, 70)
+    continues = rng.random((num_batches, num_rows, length)) < rng.choice([0.3, 0.95])
+    filled = rng.integers(0, length + 1, (num_batches, num_rows))
+    numbers = [np.empty(num_batches, np.int64) for _ in range(2)]
+    cu_seqlens = np.empty((num_batches, rng.integers(1, 40)), np.int32)
+    return cu_seqlens, *numbers, continues, filled if rng.random() < 0.5 else None, int(length)
+
+
+def spread(rng: np.random.Generator) -> tuple[Any, ...]:
+    begins = np.append(0, rng.integers(0, 9, rng.integers(0, 9)).cumsum()).astype(np.int32)
+    return np.empty(begins[-1], np.int32), begins, int(rng.integers(0, 20))
 
 
 def ids(rng: np.random.Generator) -> tuple[Any, ...]:
@@ -129,47 +142,18 @@ def ids(rng: np.random.Generator) -> tuple[Any, ...]:
     return out, width, np.arange(lengths.sum(), dtype=np.uint32), lengths.cumsum(), complete, 7
 
 
-def rows(rng: np.random.Generator) -> tuple[Any, ...]:
-    """Tokens, samples, filled, special ids, two keys."""
+def augmented(rng: np.random.Generator) -> tuple[Any, ...]:
     num_rows, length = rng.integers(1, 6), rng.integers(1, 150)
+    tokens = rng.integers(0, 30, (num_rows, length))
     filled = rng.integers(0, length + 1, num_rows)
-    keys = rng.integers(0, 2**64, 2, np.uint64).tolist()
+    continues = rng.random(tokens.shape) < 0.8
+    labels = np.empty((num_rows, length - 1), np.int64)
+    chances = np.array([0, 1, 2**31, 2**32 - 1, 2**32], np.uint64)
+    steps = rng.choice(chances, (rng.integers(1, 5), 8))
+    steps[:, 0] = rng.integers(0, 5, len(steps))
     special = rng.random(12) < 0.2
-    return (rng.integers(0, 30, (num_rows, length)), rng.integers(0, 99, num_rows), filled,
-            special, *keys)  # fmt: skip
-
-
-def chance(rng: np.random.Generator) -> int:
-    return int(rng.choice([0, 1, 2**31, 2**32 - 1, 2**32]))
-
-
-def changed(rng: np.random.Generator) -> tuple[Any, ...]:
-    of_rows = rows(rng)
-    tokens = of_rows[0]
-    labels = np.empty((len(tokens), tokens.shape[1] - 1), np.int64)
-    clean = (tokens.copy(), labels) if rng.random() < 0.5 else (None, None)
-    return (*of_rows, chance(rng), chance(rng), chance(rng), 5, np.array([2, 7]), 28, *clean)
-
-
-def counted(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return rng.random((len(tokens), tokens.shape[1] - 1)) < 0.8
-
-
-def dropped(rng: np.random.Generator) -> tuple[Any, ...]:
-    of_rows = rows(rng)
-    tokens = of_rows[0]
-    return (*of_rows, chance(rng), 9, counted(tokens, rng), np.empty(tokens.size, np.int64))
-
-
-def rearranged(rng: np.random.Generator) -> tuple[Any, ...]:
-    of_rows = rows(rng)
-    return (*of_rows, chance(rng), chance(rng), 31, 32, 33, counted(of_rows[0], rng))
-
-
-def labels(rng: np.random.Generator) -> tuple[Any, ...]:
-    tokens = rows(rng)[0]
-    flags = counted(tokens, rng)
-    return np.empty(flags.shape, np.int64), tokens, flags
+    return (tokens, rng.integers(0, 99, num_rows), filled, continues, labels, steps, special,
+            np.array([2, 7]), 28)  # fmt: skip
 
 
 def permuted(rng: np.random.Generator) -> tuple[Any, ...]:
@@ -210,7 +194,10 @@ def mapped(rng: np.random.Generator) -> tuple[Any, ...]:
              rng.integers(0, edges[-1] + 1 - length), length)  # fmt: skip
     largest = int(rng.choice(np.array([50, 255, 2**64 - 1], np.uint64)))
     overlaps = bool(rng.random() < 0.2)
-    return edges, kind.itemsize, kind.kind == "i", runs, tokens, overlaps, out, *spans, largest, 0
+    flags = np.ones(out.shape, bool) if rng.random() < 0.5 else None
+    marks = (flags, int(rng.choice([7, 2**40])), bool(rng.integers(2)))
+    return (edges, kind.itemsize, kind.kind == "i", runs, tokens, overlaps, out, *spans, largest,
+            0, *marks)  # fmt: skip
 
 
 def use_maps(loops: Any, edges: Any, width: Any, is_signed: Any, runs: Any, *rest: Any) -> None:
@@ -238,12 +225,9 @@ RIGHT: dict[str, Callable[[np.random.Generator], tuple[Any, ...]]] = {
     "lines_that_count": lambda rng: (*lines(rng), int(rng.integers(0, 9)), 99),
     "hash_lines": lambda rng: (lambda w, s: (w, s, np.ones(len(s), bool)))(*lines(rng)),
     "with_ends": ids,
-    "fill_spans": lambda rng: (lambda o, n: (o, n, np.arange(len(n), dtype=np.int32)))(*spans(rng)),
-    "count_spans": spans,
-    "change_inputs": changed,
-    "drop_tokens": dropped,
-    "fill_in_the_middle": rearranged,
-    "next_tokens": labels,
+    "mark_documents": marked,
+    "spread_documents": spread,
+    "augment_rows": augmented,
     "permute": permuted,
     "expand_rows": expanded,
     "locate_pieces": located,

@@ -10,6 +10,7 @@ from tokenmill.reading.span_reader import PlainMaps
 
 pytestmark = pytest.mark.skipif(kernel.compiled is None, reason="the loops are not compiled")
 DTYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
+NO_MARKS = (None, 0, False)
 NUMBERS = st.one_of(st.integers(-3, 45), st.sampled_from([-(2**63), 2**62, 2**63 - 1]))
 
 
@@ -29,10 +30,14 @@ def both(sizes, dtype, missing=()):
     dtype=st.sampled_from(DTYPES),
     out=st.sampled_from(DTYPES),
     largest=st.sampled_from([20, 2**64 - 1]),
+    mark=st.sampled_from([0, 6, 21, 250, 2**40]),
+    marks_next=st.booleans(),
     data=st.data(),
 )
 @settings(max_examples=200, deadline=None)
-def test_spans_are_copied_as_the_twin_copies_them(sizes, dtype, out, largest, data):
+def test_spans_are_copied_as_the_twin_copies_them(
+    sizes, dtype, out, largest, mark, marks_next, data
+):
     missing = data.draw(st.sets(st.integers(0, len(sizes) - 1), max_size=1))
     maps, twin = both(sizes, dtype, missing)
     spans = []
@@ -45,11 +50,14 @@ def test_spans_are_copied_as_the_twin_copies_them(sizes, dtype, out, largest, da
     tables = np.array(spans, np.int64).reshape(-1, 4).T.copy()
     rows, expected = np.zeros((4, 9), out), np.zeros((4, 9), out)
 
-    found = maps.gather(rows, *tables, largest, 0)
+    flags, expected_flags = np.ones((4, 9), bool), np.ones((4, 9), bool)
 
-    assert found == twin.gather(expected, *tables, largest, 0)
+    found = maps.gather(rows, *tables, largest, 0, flags, mark, marks_next)
+
+    assert found == twin.gather(expected, *tables, largest, 0, expected_flags, mark, marks_next)
     if found[0] == len(spans):
         assert rows.tolist() == expected.tolist()
+        assert flags.tolist() == expected_flags.tolist()
 
 
 @given(row=NUMBERS, column=NUMBERS, start=NUMBERS, length=NUMBERS)
@@ -63,10 +71,10 @@ def test_a_span_outside_of_the_axis_or_of_the_rows_is_refused(row, column, start
 
     tables = [np.array([number], np.int64) for number in (row, column, start, length)]
     if is_inside:
-        assert maps.gather(rows, *tables, 2**64 - 1, 0) == (1, -1)
+        assert maps.gather(rows, *tables, 2**64 - 1, 0, *NO_MARKS) == (1, -1)
     else:
         with pytest.raises(IndexError, match="outside of the axis or of the rows"):
-            maps.gather(rows, *tables, 2**64 - 1, 0)
+            maps.gather(rows, *tables, 2**64 - 1, 0, *NO_MARKS)
         assert (guarded == 7).all()
     assert (guarded[[0, 5]] == 7).all()
 
@@ -88,10 +96,13 @@ def test_buffers_and_arrays_of_other_sizes_are_refused():
     with pytest.raises(IndexError):
         maps.drop(-1)
     with pytest.raises(ValueError, match="int64"):
-        maps.gather(np.zeros((1, 9)), one, one, one, one[:0], 0, 0)
+        maps.gather(np.zeros((1, 9)), one, one, one, one[:0], 0, 0, *NO_MARKS)
     with pytest.raises(ValueError, match="int64"):
-        maps.gather(np.zeros((1, 9)), one.astype(np.int32), one, one, one, 0, 0)
+        maps.gather(np.zeros((1, 9)), one.astype(np.int32), one, one, one, 0, 0, *NO_MARKS)
     with pytest.raises(ValueError, match="2-D"):
-        maps.gather(np.zeros(9), one, one, one, one, 0, 0)
+        maps.gather(np.zeros(9), one, one, one, one, 0, 0, *NO_MARKS)
+    for flags in (np.ones(8, bool), b"123456789"):
+        with pytest.raises(ValueError, match="one flag for each token"):
+            maps.gather(np.zeros((1, 9)), one, one, one, one, 0, 0, flags, 0, False)
     with pytest.raises((BufferError, ValueError), match="contiguous"):
-        maps.gather(np.zeros((1, 9))[:, ::2], one, one, one, one, 0, 0)
+        maps.gather(np.zeros((1, 9))[:, ::2], one, one, one, one, 0, 0, *NO_MARKS)

@@ -22,9 +22,18 @@ TEXT = "\n".join([*LINES, *LINES, "Another line.\n"])
 
 IDS = np.array([1, 2], np.uint32)
 BOTH = np.ones(2, bool)
-# Two rows of five tokens: tokens, samples, filled, special ids, keys.
-ROWS = (np.zeros((2, 5), np.int64), np.arange(2), np.array([5, 5]), np.zeros(3, bool), 1, 2)
+# Two rows of five tokens: tokens, samples, filled; where documents are, labels; what ids are.
+ROWS = (np.zeros((2, 5), np.int64), np.arange(2), np.array([5, 5]))
+FLAGS = (np.ones((2, 5), bool), np.empty((2, 4), np.int64))
+SPECIAL = (np.zeros(3, bool), np.empty(0, np.int64), 9)
+# Two batches of one row: cu_seqlens, numbers of documents, inputs of the longest.
+MARKS = (np.empty((2, 3), np.int32), np.empty(2, np.int64), np.empty(2, np.int64))
 NUMBERS = (np.empty(3, np.int64), np.arange(3))
+
+
+def step(*numbers):
+    return np.array([*numbers, *[1] * (8 - len(numbers))], np.uint64)
+
 
 needs_loops = pytest.mark.skipif(
     kernel.compiled is None, reason="tokenmill.kernel.loops is not built: there was no C compiler"
@@ -93,23 +102,30 @@ def test_a_variable_selects_the_twins(tmp_path):
         ("with_ends", (np.empty(4, np.uint16), 2, IDS, np.array([2]), BOTH, 9)),
         ("with_ends", (np.empty(4, np.uint16), 1, IDS, np.array([1, 2]), BOTH, 9)),
         ("with_ends", (np.empty(4, np.uint16), 4, IDS, np.array([1, 2]), BOTH, 9)),
-        ("fill_spans", (np.empty(4, np.int32), np.array([2, 3]), np.zeros(2, np.int32))),
-        ("fill_spans", (np.empty(4, np.int32), np.array([5, -1]), np.zeros(2, np.int32))),
-        ("fill_spans", (np.empty(4, np.int32), np.array([2, 2]), np.zeros(1, np.int32))),
-        ("fill_spans", (b"1234", np.array([1]), np.zeros(1, np.int32))),
-        ("change_inputs", (*ROWS, 1, 1, 1, 0, IDS, 1, None, np.empty((2, 4), np.int64))),
-        ("change_inputs", (*ROWS[:2], np.array([6, 5]), *ROWS[3:], 1, 1, 1, 0, IDS, 1, None, None)),
-        ("drop_tokens", (*ROWS, 1, 0, np.ones((2, 5), bool), np.empty(10, np.int64))),
-        ("drop_tokens", (*ROWS, 1, 0, np.ones((2, 4), bool), np.empty(9, np.int64))),
-        ("fill_in_the_middle", (*ROWS, 1, 1, 7, 8, 9, np.ones((2, 3), bool))),
-        ("next_tokens", (np.empty((2, 4), np.int64), ROWS[0], np.ones((2, 5), bool))),
+        ("mark_documents", (*MARKS, np.ones((2, 5), bool), None, 4)),
+        ("mark_documents", (*MARKS, np.ones((2, 5), bool), np.array([5, 6]), 5)),
+        ("mark_documents", (*MARKS, np.ones((3, 5), bool), None, 5)),
+        ("mark_documents", (*MARKS, np.ones((2, 5), bool), None, 0)),
+        ("spread_documents", (np.empty(4, np.int32), np.array([0, 2, 3], np.int32), 4)),
+        ("spread_documents", (np.empty(4, np.int32), np.array([0, 5, 4], np.int32), 4)),
+        ("spread_documents", (np.empty(4, np.int32), np.array([1, 4], np.int32), 0)),
+        ("spread_documents", (np.empty(4, np.int32), b"", 0)),
+        ("spread_documents", (np.empty(4, np.int32), np.array([0, 4], np.int32), -1)),
+        ("augment_rows", (*ROWS, *FLAGS, step(5), *SPECIAL)),
+        ("augment_rows", (*ROWS[:2], np.array([6, 5]), *FLAGS, step(1), *SPECIAL)),
+        ("augment_rows", (*ROWS, None, FLAGS[1], step(0), *SPECIAL)),
+        ("augment_rows", (*ROWS, FLAGS[0], None, step(2), *SPECIAL)),
+        ("augment_rows", (*ROWS, FLAGS[0], None, step(4, 0, 0, 1, 1, 1, 0, 1), *SPECIAL)),
+        ("augment_rows", (*ROWS, FLAGS[0], np.empty((2, 5), np.int64), step(2), *SPECIAL)),
+        ("augment_rows", (*ROWS, FLAGS[0], bytes(64), step(2), *SPECIAL)),
+        ("augment_rows", (*ROWS, np.ones((2, 4), bool), FLAGS[1], step(1), *SPECIAL)),
+        ("augment_rows", (*ROWS, *FLAGS, step(1), np.empty(0, bool), *SPECIAL[1:])),
+        ("augment_rows", (*ROWS, *FLAGS, step(4), *SPECIAL[:2], 2**32)),
         ("permute", (*NUMBERS, None, np.array([2]), np.ones(6, np.uint64), False)),
         ("permute", (*NUMBERS, np.array([0, 0, 1]), np.array([9]), np.ones(6, np.uint64), False)),
         ("permute", (*NUMBERS, None, np.array([9]), np.ones(5, np.uint64), False)),
         ("expand_rows", (*[np.empty(2, int)] * 4, *[np.array([0])] * 2, *[np.array([0, 3])] * 5)),
         ("locate_pieces", (*[np.empty(1, int)] * 2, *[np.array([1])] * 2, *[np.array([0, 1])] * 5)),
-        ("count_spans", (np.empty(4, np.int32), np.array([3]))),
-        ("count_spans", (np.empty(4, np.int32), np.array([1 << 62, 1 << 62, 1 << 62, 1 << 62]))),
     ],
 )
 def test_what_would_be_outside_of_an_array_is_refused(function, arguments):

@@ -363,7 +363,7 @@ class TestAnArrayThatIsThere:
         assert np.load(corpus.with_suffix(".npy")).tolist() == oracle("new text")
 
     def test_one_of_another_type_is_refused(self, corpus, gpt2):
-        with pytest.raises(MismatchError, match=r"holds uint16 .* not int32"):
+        with pytest.raises(MismatchError, match=r"made with dtype .uint16., not .int32."):
             pretokenize(corpus, tokenizer=gpt2, dtype="int32")
 
     def test_one_of_another_tokenizer_is_refused(self, corpus):
@@ -386,7 +386,7 @@ class TestAnArrayThatIsThere:
     def test_one_without_a_record_of_how_it_was_made_is_refused(self, corpus, gpt2):
         corpus.with_name("corpus.tokenizer_state.json").unlink()
 
-        with pytest.raises(MismatchError, match="does not say how it was made") as refused:
+        with pytest.raises(MismatchError, match="is of unknown fingerprint") as refused:
             pretokenize(corpus, tokenizer=gpt2)
 
         assert "force=True" in refused.value.hint
@@ -635,3 +635,16 @@ class TestCommand:
 
         assert done.returncode == 0, done.stderr.decode()
         assert corpus.with_suffix(".npy").exists()
+
+
+def test_a_tokenizer_that_its_package_encodes_is_said_so(tmp_path):
+    lines = []
+    progress = Progress()
+    progress.say = lines.append
+    (tmp_path / "a.txt").write_text("2026 was a good year")
+    ranks = str(SOURCE / "tokenmill/tokens/data/gpt2.tiktoken")
+    tokenizer = load(ranks, pattern="nanochat", end_of_text=END)
+
+    pretokenize(tmp_path / "a.txt", tokenizer=tokenizer, progress=progress)
+
+    assert "gpt2.tiktoken is encoded by the package tiktoken" in lines[0]

@@ -18,7 +18,6 @@ NOT_FOR_PLAIN_TEXT = {
     "tokenmill.text.reading.read_csv",
     "tokenmill.text.reading.read_jsonl",
     "tokenmill.text.reading.read_parquet",
-    "tokenmill.preparation.planning.compare_encoders",
     "tokenmill.preparation.planning.val_inputs",
     "tokenmill.preparation.stages.cleaned_text",
     "tokenmill.preparation.stages.duplicates",
@@ -45,11 +44,11 @@ NOT_FOR_PLAIN_BATCHES = {
     "tokenmill.order.blocks",
     "tokenmill.order.row_order",
     "tokenmill.reading.frames",
-    "tokenmill.reading.packed_reader",
+    "tokenmill.reading.block_reader",
     "tokenmill.reading.shard_cache",
     "tokenmill.reading.document_index",
 }
-OUR_FORMATS = {"detect", "format", "held_out", "ours", "registry", "untrusted"}
+OUR_FORMATS = {"detect", "format", "held_out", "ours", "untrusted"}
 MOST_FOR_BATCHES = 50
 FEATURE_ROOMS = {"stores", "reading", "formats", "edits", "batches", "augment", "hub", "torch"}
 

@@ -7,13 +7,14 @@ import json
 import pytest
 import sentencepiece
 import tokenizers
+from gigatoken import gigatoken_rs
 from gigatoken._load.sentencepiece import sentencepiece_to_tokenizer_json
 from hypothesis import given, settings
 from tokens.texts import TEXTS
 
 from tokenmill.errors import BadInputError, FormatError
 from tokenmill.tokens.load_tokenizer import load
-from tokenmill.tokens.same_ids import first_difference, probes
+from tokenmill.tokens.same_ids import probes
 
 CORPUS = [text.decode() for text in probes()[:13]] * 20
 PREPEND = {"type": "Prepend", "prepend": "\u2581"}
@@ -188,9 +189,22 @@ def test_a_model_with_a_piece_that_is_no_text_is_refused(tmp_path, plain):
         load(str(tmp_path / "a.model"))
 
 
-def test_the_first_text_that_differs_is_found():
-    one, other = load("bytes").encode_batch, load("gpt2").encode_batch
+def test_a_gigatoken_that_forgets_a_merge_is_ruled_out(load_tree, monkeypatch):
+    """The spellings of the vocabulary show it, wherever it is."""
+    load_json = gigatoken_rs.load_hf_json
 
-    assert first_difference(one, one, [b"a", b"b"]) is None
-    assert first_difference(one, lambda texts: one([t.lower() for t in texts]), [b"a", b"B"]) == 1
-    assert first_difference(one, other, [b"", b"the mill"]) == 1
+    def load_without(content):
+        changed = json.loads(content)
+        changed["model"]["merges"].pop()
+        return load_json(json.dumps(changed))
+
+    monkeypatch.setattr(gigatoken_rs, "load_hf_json", load_without)
+
+    assert load_tree(**FORMS["Gemma"]).backend == "tokenizers"
+
+
+def test_a_merge_that_is_there_twice_has_its_last_place(load_tree, tree):
+    """For `tokenizers`; gigatoken takes the first one."""
+    merges = [*tree["model"]["merges"], tree["model"]["merges"][0]]
+
+    assert load_tree({"merges": merges}).backend == "tokenizers"

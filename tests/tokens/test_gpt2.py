@@ -164,8 +164,8 @@ def test_it_travels_to_another_process_without_its_encoder():
 
 
 def test_a_renewed_encoder_gives_the_same_ids(monkeypatch, oracle):
-    monkeypatch.setattr(gigatoken, "TEXT_LIMIT", 1000)
-    monkeypatch.setattr(gigatoken, "TEXT_LIMIT_UNSEEN", 1000)
+    monkeypatch.setattr(gigatoken, "LOOK_EVERY", 1000)
+    monkeypatch.setattr(gigatoken, "GROWTH_LIMIT", -1)
     built = []
     encoder = gigatoken.Encoder(lambda: built.append(1) or tiktoken_file._build(None, "gpt2"))
     text = REAL_FILES[0].read_text()[:900]
@@ -184,7 +184,7 @@ def test_memory_stays_bounded_when_every_word_is_new():
         from tokenmill.tokens import gigatoken
         from tokenmill.tokens.load_tokenizer import load
         gigatoken.GROWTH_LIMIT = 24 << 20
-        gigatoken.TEXT_LIMIT_UNSEEN = 4 << 20
+        gigatoken.LOOK_EVERY = 4 << 20
         random, tokenizer, peak = np.random.default_rng(0), load("gpt2"), 0
         tokenizer.encode_batch([b"warm"])
         start = gigatoken.resident_bytes()

@@ -2,7 +2,6 @@
 
 import random
 
-import numpy as np
 import pytest
 import tiktoken
 import tokenizers
@@ -13,7 +12,6 @@ from tokens.texts import ALPHABET, TEXTS
 
 from tokenmill.errors import BadInputError, FormatError
 from tokenmill.tokens.load_tokenizer import from_state, load
-from tokenmill.tokens.number_runs import cut_into_pairs
 from tokenmill.tokens.same_ids import probes
 from tokenmill.tokens.split_patterns import PATTERNS as KNOWN
 from tokenmill.tokens.split_patterns import find_pattern, pattern_of_splits
@@ -54,7 +52,7 @@ def random_texts(number):
 def test_a_named_pattern_gives_the_ids_of_tiktoken(by_pattern, oracle, name, text):
     tokenizer = by_pattern(name)
 
-    assert tokenizer.backend == "gigatoken"
+    assert tokenizer.backend == ("tiktoken" if name == "nanochat" else "gigatoken")
     assert tokenizer.encode(text).tolist() == oracle(name).encode_ordinary(text)
 
 
@@ -95,8 +93,9 @@ def test_they_mean_the_same_in_a_tokenizer_json(tmp_path, train_bpe, splits):
     tokenizer = load(str(tmp_path / "tokenizer.json"))
     ids, _ = tokenizer.encode_batch([text.encode() for text in texts])
 
-    assert pattern_of_splits(splits) is not None
-    assert (tokenizer.backend, tokenizer.cuts is not None) == ("gigatoken", True)
+    is_fast = pattern_of_splits(splits).scheme is not None
+    assert tokenizer.backend == ("gigatoken" if is_fast else "tokenizers")
+    assert tokenizer.cuts is not None
     assert ids.tolist() == [i for text in texts for i in reference.encode(text).ids]
     for text in texts[:400]:
         for cut in tokenizer.cuts.finditer(text.encode()):
@@ -140,23 +139,3 @@ def test_a_pattern_that_is_none_is_refused(tmp_path, rank_file, pattern):
 def test_a_mistyped_name_is_no_regular_expression():
     with pytest.raises(ValueError, match=r"unknown pattern 'cl100'.*did you mean 'cl100k'"):
         find_pattern("cl100")
-
-
-@settings(max_examples=300, deadline=None)
-@given(text=TEXTS)
-def test_pairs_of_numbers_join_to_the_text(text):
-    pieces = cut_into_pairs(text.encode())
-
-    assert b"".join(pieces) == text.encode()
-    assert len(pieces) <= 1 + len(text) // 2
-    assert all(piece.decode()[-1].isnumeric() for piece in pieces[:-1])
-
-
-def test_numbers_of_all_scripts_are_taken_in_pairs(by_pattern, oracle):
-    numbers = [chr(p) for p in range(0x110000) if chr(p).isnumeric() or chr(p).isdecimal()]
-    texts = ["".join(numbers[n : n + 7]) + "a1" for n in range(0, len(numbers), 3)]
-
-    found = by_pattern("nanochat").encode_batch([text.encode() for text in texts])[0]
-
-    expected = oracle("nanochat").encode_ordinary_batch(texts)
-    assert found.tolist() == np.concatenate(expected).tolist()

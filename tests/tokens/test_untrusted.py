@@ -10,8 +10,8 @@ from special_tokens import byte_letters
 from tokenizers import models, pre_tokenizers
 
 from tokenmill.errors import FormatError, TokenmillError
-from tokenmill.tokens.library_failures import failures_of
 from tokenmill.tokens.load_tokenizer import from_state, load
+from tokenmill.tokens.tokenizer import failures_of
 
 # What datasets of gpt2 hold that were made before special tokens were compared.
 OLD_GPT2 = {
@@ -159,7 +159,7 @@ def assert_same_ids(path, text):
 def test_an_added_token_of_which_nothing_is_left_is_refused(tmp_path, normalizer):
     """`tokenizers` finds it again and again, until there is no memory left."""
     path = byte_level(tmp_path, [{"content": "\n\n"}], normalizer)
-    with pytest.raises(FormatError, match=r"leaves nothing of its added token '\\n\\n'"):
+    with pytest.raises(FormatError, match=r"leaves nothing of its token '\\n\\n'"):
         load(path)
 
     assert_same_ids(byte_level(tmp_path, [{"content": "\n\n"}]), "a\n\nb")
@@ -184,9 +184,9 @@ def test_added_tokens_of_which_the_package_finds_one_by_chance_are_refused(tmp_p
     assert_same_ids(byte_level(tmp_path, tokens), "<Mill><mill>")
 
 
-@pytest.mark.parametrize(("token", "backend"), [("  A", "tokenizers"), ("  ", "gigatoken")])
-def test_added_tokens_are_looked_for_in_the_normalized_text(tmp_path, token, backend):
-    path = byte_level(tmp_path, [{"content": token}], {"type": "NFC"})
+@pytest.mark.parametrize(("normalized", "backend"), [(True, "tokenizers"), (False, "gigatoken")])
+def test_added_tokens_are_looked_for_in_the_normalized_text(tmp_path, normalized, backend):
+    path = byte_level(tmp_path, [{"content": "  A", "normalized": normalized}], {"type": "NFC"})
 
     assert load(path).backend == backend
     assert_same_ids(path, "A  A\u0301  \u0301;  \u037e")

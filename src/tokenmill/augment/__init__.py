@@ -5,14 +5,13 @@ augmentation.py        what an augmentation is, and the rows that it is given
 row_random.py          random numbers of a row: a function of seed, sample and column
 known_ids.py           the ids that no augmentation touches; sentinels by name; ids drawn at random
 fill_in_the_middle.py  FillInTheMiddle: prefix, suffix, middle of each document, with sentinels
-changed_inputs.py      inputs chosen at random become another id
-mask_tokens.py         MaskTokens: masked language modelling
-token_noise.py         ReplaceTokens and DropTokens
+input_noise.py         MaskTokens and ReplaceTokens: inputs chosen at random become another id
+drop_tokens.py         DropTokens
 own_function.py        a function of the user's, with a name and a version; what it may not do
 """
 
+from tokenmill.augment.drop_tokens import DropTokens
 from tokenmill.augment.fill_in_the_middle import FillInTheMiddle
-from tokenmill.augment.mask_tokens import MaskTokens
-from tokenmill.augment.token_noise import DropTokens, ReplaceTokens
+from tokenmill.augment.input_noise import MaskTokens, ReplaceTokens
 
 __all__ = ["DropTokens", "FillInTheMiddle", "MaskTokens", "ReplaceTokens"]

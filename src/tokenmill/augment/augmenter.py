@@ -5,47 +5,48 @@ goes into states and fingerprints with every id that was filled in, and with the
 that resumes changes rows in the same way, or is refused.
 """
 
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from tokenmill import kernel
 from tokenmill.augment.augmentation import (
     INPUTS,
+    KEEP_CLEAN,
     MASKS,
+    NEXT_TOKENS,
     TEXT,
     Augmentation,
     Rows,
-    next_tokens,
 )
 from tokenmill.augment.known_ids import IdRules, KnownIds
 from tokenmill.augment.own_function import OwnFunction
-from tokenmill.augment.row_random import RowRandom
-from tokenmill.batches.batch import IGNORED, BannedRuns, Batch, WholeRows
-from tokenmill.batches.document_masks import DocumentMarks, mark_begins
+from tokenmill.augment.row_random import RowRandom, keys_of
+from tokenmill.batches.batch import IGNORED, RowGroup
 from tokenmill.dataset import TokenDataset
 
-_METHODS = ("bound", "added_ids", "settings", "apply")
+_NUMBERS_OF_A_STEP = 8  # its kind, two keys, and settings, as kernel/augment.c has them
 
 
 def as_augmentations(given: Sequence[Any]) -> tuple[Augmentation, ...]:
     """The augmentations of a list in their order; functions of the user's are wrapped."""
     if not isinstance(given, Sequence):
         raise TypeError(f"augment is {given!r:.100}; it must be a list of augmentations")
-    found: list[Augmentation] = [
-        each if all(hasattr(each, name) for name in _METHODS) else OwnFunction.of(each)
-        for each in given
-    ]
-    for one, next_one in pairwise(found):
+    augmentations = tuple(
+        each if isinstance(each, Augmentation) else OwnFunction.of(each) for each in given
+    )
+    for one, next_one in pairwise(augmentations):
         if next_one.stage < one.stage or one.stage == MASKS:
             raise ValueError(
                 f"{next_one.name} comes after {one.name} in augment, and would change what "
                 f"{one.name} has made targets of; first comes what changes the text "
                 "(FillInTheMiddle, DropTokens, your own), then ReplaceTokens, then MaskTokens"
             )
-    return tuple(found)
+    return augmentations
 
 
 def make_augmenter(
@@ -54,30 +55,35 @@ def make_augmenter(
     seed: int,
     begin_token: int | None,
     rules: IdRules,
+    *,
+    hides_documents: bool,
 ) -> "Augmenter":
     """Fill in the ids that the data has; refuse what it does not have."""
     augmentations = as_augmentations(given)
     ids = KnownIds.of(datasets, begin_token, rules)
     bound = tuple(each.bound(ids) for each in augmentations)
     ids = ids.with_special(id for each in bound for id in each.added_ids())
-    return Augmenter(bound, ids, seed)
+    return Augmenter(bound, ids, seed, hides_documents)
 
 
 @dataclass(frozen=True)
 class Augmenter:
-    """Changes batches before they are served."""
+    """Changes the rows of batches before they are served."""
 
     augmentations: tuple[Augmentation, ...]
     ids: KnownIds
     seed: int
-    max_documents: int | None = None
-    """As for `mark_documents`."""
-    hides_documents: bool = False
+    hides_documents: bool
     """Documents were looked for on our behalf only: batches are not to show them."""
 
     @property
     def needs_documents(self) -> bool:
         return any(each.needs_documents for each in self.augmentations)
+
+    @property
+    def labels_are_inputs(self) -> bool:
+        """True if labels are the inputs' own tokens, not the next ones."""
+        return self.augmentations[-1].stage == MASKS
 
     def to_json(self) -> list[dict[str, Any]]:
         """For states: each augmentation with its version and settings; last, the special ids."""
@@ -87,46 +93,103 @@ class Augmenter:
         ]
         return [*named, {"special_ids": self.ids.to_json()}]
 
-    def __call__(self, batch: Batch) -> Batch:
-        rows = Rows.of(batch, self.ids)
-        stages = {augmentation.stage for augmentation in self.augmentations}
-        self._apply(rows, TEXT)
-        marks = self._marks(batch, rows)
-        if stages >= {INPUTS, MASKS}:
-            rows.replaced = rows.tokens.copy()
-        elif INPUTS in stages or rows.begins is not None:
-            rows.labels = self._labels_of_text(rows)
-        self._apply(rows, INPUTS)
-        self._apply(rows, MASKS)
-        return replace(
-            batch,
-            rows=WholeRows(rows.tokens.astype(batch.tokens.dtype, copy=False)),
-            marks=marks,
-            augmented_labels=rows.labels,
-            labels_are_inputs=MASKS in stages,
-            banned_runs=None if rows.banned is None else BannedRuns.of(rows.banned),
-        )
-
-    def _apply(self, rows: Rows, stage: int) -> None:
-        for place, augmentation in enumerate(self.augmentations):
-            if augmentation.stage == stage:
+    def __call__(self, group: RowGroup) -> None:
+        """Change the rows of some batches."""
+        rows = Rows.of(group, self.ids)
+        if kernel.compiled is not None and rows.banned is None:
+            self._apply_compiled(rows)
+        else:
+            for augmentation, place in self._plan:
                 augmentation.apply(rows, RowRandom(self.seed, place, rows.samples))
+        group.tokens = rows.tokens.astype(group.tokens.dtype, copy=False)
+        group.labels = rows.labels
+        group.continues = None if self.hides_documents else rows.continues
+        if self._pads:
+            group.filled = rows.filled
+        group.banned = rows.banned
 
-    def _marks(self, batch: Batch, rows: Rows) -> DocumentMarks | None:
-        """Where documents are by now, if batches are to show it."""
-        if self.hides_documents:
-            return None
-        if rows.begins is None:
-            return batch.marks
-        assert rows.counted is not None
-        return mark_begins(rows.begins, rows.counted, rows.filled, self.max_documents)
+    @functools.cached_property
+    def _plan(self) -> list[tuple[Augmentation, int]]:
+        """All that is done to rows, in order, each with its place in the list of augmentations.
 
-    def _labels_of_text(self, rows: Rows) -> np.ndarray:
-        """The next tokens of the text, before inputs change; -100 where there is no loss."""
-        counted = rows.counted
-        if self.hides_documents:
-            counted = None if rows.begins is None else ~rows.padding[:, 1:]
-        labels = next_tokens(rows.tokens, counted)
+        Labels of the text are made after it was changed, and before inputs are. Where inputs are
+        replaced and then masked, the labels are the clean tokens of the masked ones.
+        """
+        stages = [each.stage for each in self.augmentations]
+        plan = list(zip(self.augmentations, range(len(stages)), strict=True))
+        if INPUTS in stages and MASKS in stages:
+            plan.insert(stages.count(TEXT), (_KeepClean(), 0))
+        elif MASKS not in stages and (INPUTS in stages or self._pads):
+            plan.insert(stages.count(TEXT), (_NextTokens(not self.hides_documents), 0))
+        return plan
+
+    @functools.cached_property
+    def _compiled_plan(self) -> list[np.ndarray | tuple[Augmentation, int]]:
+        """The same for the kernel: tables of steps, and what it cannot do between them."""
+        plan: list[Any] = []
+        for augmentation, place in self._plan:
+            step = augmentation.step(self.ids)
+            if step is None:
+                plan.append((augmentation, place))
+                continue
+            table = np.zeros((1, _NUMBERS_OF_A_STEP), np.uint64)
+            table[0, : len(step) + 2] = (step[0], *keys_of(self.seed, place), *step[1:])
+            if plan and isinstance(plan[-1], np.ndarray):
+                plan[-1] = np.concatenate([plan[-1], table])
+            else:
+                plan.append(table)
+        return plan
+
+    @property
+    def _pads(self) -> bool:
+        return any(each.pads for each in self.augmentations)
+
+    def _apply_compiled(self, rows: Rows) -> None:
+        if self.labels_are_inputs or len(self._plan) > len(self.augmentations):
+            rows.labels = np.empty((len(rows.tokens), rows.tokens.shape[1] - 1), np.int64)
+        for each in self._compiled_plan:
+            if isinstance(each, tuple):
+                augmentation, place = each
+                augmentation.apply(rows, RowRandom(self.seed, place, rows.samples))
+                continue
+            assert kernel.compiled is not None
+            kernel.compiled.augment_rows(
+                rows.tokens,
+                rows.samples,
+                rows.filled,
+                rows.continues,
+                rows.labels,
+                each,
+                self.ids.special_table,
+                self.ids.ordinary_before,
+                self.ids.num_ordinary,
+            )
+
+
+class _KeepClean(Augmentation):
+    """Keeps the tokens as they are before inputs are replaced."""
+
+    def apply(self, rows: Rows, random: RowRandom) -> None:
+        rows.kept = rows.tokens.copy()
+
+    def step(self, ids: KnownIds) -> tuple[int, ...]:
+        return (KEEP_CLEAN,)
+
+
+@dataclass(frozen=True)
+class _NextTokens(Augmentation):
+    """Makes the next token of the text the label of each input, -100 where there is no loss."""
+
+    within_documents: bool
+    """No loss where the next token begins a document."""
+
+    def apply(self, rows: Rows, random: RowRandom) -> None:
+        counts = ~rows.padding
+        if self.within_documents and rows.continues is not None:
+            counts &= rows.continues
         if rows.banned is not None:
-            labels[rows.banned[:, 1:]] = IGNORED
-        return labels
+            counts &= ~rows.banned
+        rows.labels = np.where(counts, rows.tokens, IGNORED)[:, 1:]
+
+    def step(self, ids: KnownIds) -> tuple[int, ...]:
+        return NEXT_TOKENS, self.within_documents

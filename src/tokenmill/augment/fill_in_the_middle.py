@@ -21,8 +21,13 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from tokenmill import kernel
-from tokenmill.augment.augmentation import TEXT, OfFields, Rows, check_rate
+from tokenmill.augment.augmentation import (
+    FILL_IN_THE_MIDDLE,
+    TEXT,
+    Augmentation,
+    Rows,
+    check_rate,
+)
 from tokenmill.augment.known_ids import KnownIds
 from tokenmill.augment.row_random import RowRandom, below, chance_of, high, is_below
 
@@ -37,7 +42,7 @@ _APPLY, _KIND, _FIRST_CUT, _SECOND_CUT = range(4)  # what is drawn for a documen
 
 
 @dataclass(frozen=True)
-class FillInTheMiddle(OfFields):
+class FillInTheMiddle(Augmentation):
     """Each document of a row, with the chance `rate`, as prefix, suffix and middle.
 
     `spm_rate` of these have the suffix first. The sentinel ids are those of the tokenizer unless
@@ -76,23 +81,11 @@ class FillInTheMiddle(OfFields):
     def _sentinels(self) -> list[int]:
         return [id for id in (self.prefix_id, self.suffix_id, self.middle_id) if id is not None]
 
-    def apply(self, rows: Rows, random: RowRandom) -> None:
-        if kernel.compiled is None or rows.banned is not None:
-            self._apply(rows, random)
-            return
-        kernel.compiled.fill_in_the_middle(
-            rows.tokens,
-            rows.samples,
-            rows.filled,
-            rows.ids.special_table,
-            *random.keys,
-            chance_of(self.rate),
-            chance_of(self.spm_rate),
-            *self._sentinels(),
-            rows.counted,
-        )
+    def step(self, ids: KnownIds) -> tuple[int, ...]:
+        chances = (chance_of(self.rate), chance_of(self.spm_rate))
+        return FILL_IN_THE_MIDDLE, *chances, *self._sentinels()
 
-    def _apply(self, rows: Rows, random: RowRandom) -> None:
+    def apply(self, rows: Rows, random: RowRandom) -> None:
         starts, stops = _texts(rows)  # (texts,) each, in the flat rows
         row, column = np.divmod(starts, rows.tokens.shape[1])
         limits = stops - starts - NUM_SENTINELS + 1

@@ -126,7 +126,7 @@ class KnownIds:
 
     def are_special(self, tokens: np.ndarray) -> np.ndarray:
         """True for each special token; ids above the table are like its last, which is not."""
-        return self.special_table.take(tokens, mode="clip")
+        return self.special_table.take(tokens, mode="clip") & (tokens >= 0)
 
     def to_json(self) -> list[list[int]]:
         """The special ids as runs [first, last]: hundreds are often one run."""

@@ -18,18 +18,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tokenmill.augment.augmentation import TEXT, OfFields, Rows
+from tokenmill.augment.augmentation import TEXT, Augmentation, Rows
 from tokenmill.augment.row_random import RowRandom
 
 
 @dataclass(frozen=True)
-class OwnFunction(OfFields):
+class OwnFunction(Augmentation):
     """A function from rows to tokens, by its name and version."""
 
     function: Callable[[Any], Any]
-    name: str
-    version: int | str
-    needs_documents: bool = False
+    name: str  # type: ignore[misc]
+    version: int | str  # type: ignore[misc]
+    needs_documents: bool = False  # type: ignore[misc]
 
     stage: ClassVar[int] = TEXT
 

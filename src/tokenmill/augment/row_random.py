@@ -26,12 +26,12 @@ class RowRandom:
 
     def __init__(self, seed: int, place: int, samples: np.ndarray) -> None:
         self._samples = samples
-        self.keys: tuple[int, int] = _keys_of(seed, place)
+        self._keys = keys_of(seed, place)
 
     @functools.cached_property
     def _begins(self) -> np.ndarray:
         """(rows,) uint64: where the stream of each row begins."""
-        first, second = (np.uint64(key) for key in self.keys)
+        first, second = (np.uint64(key) for key in self._keys)
         return mix(mix(self._samples.astype(np.uint64) + first) ^ second)
 
     def bits(self, rows: np.ndarray, columns: np.ndarray, draw: int = 0) -> np.ndarray:
@@ -56,7 +56,7 @@ class RowRandom:
 
 
 @functools.lru_cache(maxsize=64)
-def _keys_of(seed: int, place: int) -> tuple[int, int]:
+def keys_of(seed: int, place: int) -> tuple[int, int]:
     """The two keys of the augmentation at this place of the list."""
     first, second = round_keys(seed, 0, _KEYS_OF_AUGMENTATION, place + 1)[:2].tolist()
     return first, second

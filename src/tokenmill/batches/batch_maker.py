@@ -4,49 +4,38 @@ Positions are computed for many steps at a time: the arithmetic of the order cos
 calls however many positions it is given. The first batch is computed alone, so that it comes
 immediately, then twice as many each time up to `POSITIONS_AT_ONCE`.
 
-Small batches are read several at a time, for the same reason, as long as that takes a moment only:
-where storage is slow, a loop is not to wait for batches it did not ask for yet.
+Small batches are read several at a time, for the same reason, as long as that takes at most
+`SECONDS_AT_ONCE`: where storage is slow, a loop is not to wait for batches it did not ask for yet.
 """
 
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.batches.batch import Batch, HalvedRows, WholeRows
-from tokenmill.batches.located import Located
-from tokenmill.errors import TokenmillError
+from tokenmill.batches.batch import Batch, Located, RowGroup
 from tokenmill.order.order import Order
 from tokenmill.order.spans import Spans
 from tokenmill.order.step_share import StepShare
 from tokenmill.reading.span_reader import SpanReader
 
-if TYPE_CHECKING:  # of rows with documents
+if TYPE_CHECKING:  # what most loaders have no use for
+    from tokenmill.augment.augmenter import Augmenter
     from tokenmill.batches.document_masks import DocumentMarks
-    from tokenmill.batches.padding import Padding
-    from tokenmill.batches.window_documents import RowBegins
+
+FindDocuments = Callable[[Spans, int], np.ndarray]
+"""(spans, length of a row) -> `RowGroup.continues`, as far as it is known without the tokens."""
+FindBanned = Callable[[Located, int, int, int], np.ndarray | None]
+"""(located, first step, stop, length of a row) -> `RowGroup.banned`."""
 
 POSITIONS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 19
-_A_MOMENT = 2e-3  # seconds
-_EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has its own keys
-_KEPT_UP_TO = 16 << 20  # bytes; glibc learns up to 32 MiB
-
-
-class DocumentFields(Protocol):
-    """Finds the fields of batches that say where documents are."""
-
-    def locate(self, spans: Spans) -> "RowBegins | None":
-        """What can be known without the tokens."""
-
-    def marks(
-        self, spans: Spans, tokens: np.ndarray, begins: "RowBegins | None"
-    ) -> "Sequence[DocumentMarks]":
-        """The fields of each batch; `tokens` are (batches, rows, length)."""
+SECONDS_AT_ONCE = 2e-3
+EPOCHS_AT_ONCE = 32  # a tiny dataset has many epochs in few steps, and each has its own keys
+KEPT_MEMORY = 16 << 20  # bytes; glibc learns up to 32 MiB
 
 
 class BatchMaker:
@@ -60,20 +49,26 @@ class BatchMaker:
         dtype: npt.DTypeLike,
         *,
         halves: bool = False,
-        fields: DocumentFields | None = None,
-        padding: "Padding | None" = None,
-        changes: Sequence[Callable[[Batch], Batch]] = (),
+        has_padding: bool = False,
+        find_documents: FindDocuments | None = None,
+        max_documents: int | None = None,
+        find_banned: FindBanned | None = None,
+        augmenter: "Augmenter | None" = None,
     ) -> None:
-        """`halves`: inputs and targets are arrays of their own; then there are no `fields`."""
+        """`halves`: inputs and targets are arrays of their own; then nothing of what follows."""
         self.order = order
         self.share = share
         self._reader = reader
         self._dtype = np.dtype(dtype)
         self._halves = halves
-        self._fields = fields
-        self._padding = padding
-        self._changes = changes
-        self._most_together = max(1, TOKENS_AT_ONCE // (share.batch_size * order.block_size))
+        self._has_padding = has_padding
+        self._find_documents = find_documents
+        self._max_documents = max_documents
+        self._find_banned = find_banned
+        self._augmenter = augmenter
+        # Rows that are augmented, with their labels, should stay in the processor's cache.
+        tokens = TOKENS_AT_ONCE if augmenter is None else TOKENS_AT_ONCE // 4
+        self._max_batches_at_once = max(1, tokens // (share.batch_size * order.block_size))
         self._coming: tuple[Located, int] | None = None  # the steps from a number on
         reader.follow(self.spans_to_come)
 
@@ -81,38 +76,34 @@ class BatchMaker:
         return {**self.__dict__, "_coming": None}
 
     def run(self, first: int, stop: int | None = None, stride: int = 1) -> Iterator[Batch]:
-        """The batches of the steps first, first + stride, ..., before `stop` if there is one."""
+        """Yield the batches of the steps first, first + stride, ..., before `stop` if given."""
         keep_freed_memory()
         step = first
         num_steps = 1
-        most = self._most_steps(stride)
+        max_steps = self._max_steps_at_once(stride)
         while stop is None or step < stop:
             after = step + num_steps * stride
             steps = range(step, after if stop is None else min(after, stop), stride)
             yield from self._batches(steps, self.locate(self.share.samples(steps)))
             step = after
-            num_steps = min(2 * num_steps, most)
+            num_steps = min(2 * num_steps, max_steps)
 
-    def _most_steps(self, stride: int) -> int:
+    def _max_steps_at_once(self, stride: int) -> int:
         """Steps to locate at a time."""
         smallest = min(source.samples_per_epoch for source in self.order.sources)
-        by_epochs = _EPOCHS_AT_ONCE * smallest // (self.share.samples_per_step * stride)
+        by_epochs = EPOCHS_AT_ONCE * smallest // (self.share.samples_per_step * stride)
         positions = int(POSITIONS_AT_ONCE / self.order.spans_per_row)
         return max(1, min(positions // self.share.batch_size, by_epochs))
 
     def locate(self, samples: np.ndarray) -> Located:
-        """Where the tokens of these samples are; (steps, rows) of samples."""
+        """Find where the tokens of these samples are; (steps, rows) of samples."""
         spans = self.order.rows(samples.reshape(-1))
-        begins = None
-        if self._fields is not None:
-            with suppress(TokenmillError):  # raised again at the step that needs what is wrong
-                begins = self._fields.locate(spans)
         copies = spans
         if self._halves:
             copies = spans.halved(samples.shape[1], self.order.block_size)
         sources = spans.row_sources.reshape(samples.shape)
         starts = spans.row_starts.reshape(samples.shape)
-        return Located(samples, spans, copies, sources, starts, begins)
+        return Located(samples, spans, copies, sources, starts)
 
     def spans_to_come(self) -> Spans:
         """The spans that were located and are read now or next."""
@@ -122,59 +113,51 @@ class BatchMaker:
 
     def _batches(self, steps: range, located: Located) -> Iterator[Batch]:
         number = 0  # of the next step to make
-        together = 1
+        at_once = 1
         while number < len(steps):
-            stop = min(number + together, len(steps))
+            stop = min(number + at_once, len(steps))
             began = time.perf_counter()
             try:
-                made = self._made(steps, located, number, stop)
+                made = self._make(steps, located, number, stop)
             except Exception:
-                if together == 1:
+                if at_once == 1:
                     raise
-                together = 1  # what is wrong with one batch is raised when its turn comes
+                at_once = 1  # what is wrong with one batch is raised when its turn comes
                 continue
             seconds = time.perf_counter() - began
-            for batch in made:
-                for change in self._changes:
-                    batch = change(batch)
-                yield batch
-            del made, batch  # their memory is for the next ones
+            yield from made
+            del made  # their memory is for the next ones
             number = stop
-            if seconds > _A_MOMENT:
-                together = max(1, together // 2)
-            elif seconds < _A_MOMENT / 2:
-                together = min(2 * together, self._most_together)
+            if seconds > SECONDS_AT_ONCE:
+                at_once = max(1, at_once // 2)
+            elif seconds < SECONDS_AT_ONCE / 2:
+                at_once = min(2 * at_once, self._max_batches_at_once)
 
     def batch_of(self, located: Located, number: int) -> Batch:
         """The samples of one located step as a batch of no step."""
-        (batch,) = self._made([-1] * (number + 1), located, number, number + 1)
-        for change in self._changes:
-            batch = change(batch)
+        (batch,) = self._make([-1] * (number + 1), located, number, number + 1)
         return batch
 
-    def _made(self, steps: Sequence[int], located: Located, low: int, high: int) -> list[Batch]:
-        """The batches of the steps number low .. high-1, before `changes`."""
+    def _make(self, steps: Sequence[int], located: Located, low: int, high: int) -> list[Batch]:
+        """Make the batches of the steps number low .. high-1."""
         self._coming = located, low
-        num_rows = located.samples.shape[1]
-        length = self.order.block_size + 1
-        spans = located.copies_of(low, high)
-        rows: list[Any]
-        marks: Sequence[DocumentMarks | None] = [None] * (high - low)
+        nothing: Any = [None] * (high - low)
+        marks = nothing
+        labels = nothing
+        banned = nothing
         if self._halves:
-            halves = np.empty((high - low, 2, num_rows, length - 1), self._dtype)
-            self._reader.read(spans, halves.reshape(-1, length - 1))
-            rows = [HalvedRows(*pair) for pair in halves]
+            rows = self._read_halves(located, low, high)
         else:
-            tokens = np.empty((high - low, num_rows, length), self._dtype)
-            flat = tokens.reshape(-1, length)
-            if self._padding is not None:
-                self._padding.fill(spans, flat)
-            self._reader.read(spans, flat)
-            if self._padding is not None:
-                self._padding.check(spans, flat)
-            if self._fields is not None:
-                marks = self._fields.marks(spans, tokens, located.begins_of(low, high))
-            rows = [WholeRows(batch) for batch in tokens]
+            group = self._read(located, low, high)
+            if self._augmenter is not None:
+                self._augmenter(group)
+            rows = group.cut(group.tokens)
+            if group.continues is not None:
+                marks = self._mark_documents(group)
+            if group.labels is not None:
+                labels = group.cut(group.labels)
+            if group.banned is not None:
+                banned = [flags if flags.any() else None for flags in group.cut(group.banned)]
         return [
             Batch(
                 rows[i - low],
@@ -185,10 +168,41 @@ class BatchMaker:
                 located,
                 i,
                 marks[i - low],
-                self._padding is not None,
+                self._has_padding,
+                labels[i - low],
+                self._augmenter is not None and self._augmenter.labels_are_inputs,
+                banned[i - low],
             )
             for i in range(low, high)
         ]
+
+    def _read_halves(self, located: Located, low: int, high: int) -> np.ndarray:
+        shape = high - low, 2, located.samples.shape[1], self.order.block_size
+        halves = np.empty(shape, self._dtype)
+        self._reader.read(located.copies_of(low, high), halves.reshape(-1, shape[-1]))
+        return halves
+
+    def _read(self, located: Located, low: int, high: int) -> RowGroup:
+        spans = located.copies_of(low, high)
+        length = self.order.block_size + 1
+        group = RowGroup(np.empty((spans.num_rows, length), self._dtype), located.samples[low:high])
+        if self._find_documents is not None:
+            group.continues = self._find_documents(spans, length)
+        if self._has_padding:  # every span is a document: the reader need not look for their ends
+            group.filled = spans.filled
+            self._reader.read(spans, group.tokens)
+        else:
+            self._reader.read(spans, group.tokens, group.continues)
+        if self._find_banned is not None:
+            group.banned = self._find_banned(located, low, high, length)
+        return group
+
+    def _mark_documents(self, group: RowGroup) -> "list[DocumentMarks]":
+        from tokenmill.batches.document_masks import mark_documents
+
+        assert group.continues is not None
+        filled = None if group.filled is None else group.cut(group.filled)
+        return mark_documents(group.cut(group.continues), filled, self._max_documents)
 
 
 @functools.cache
@@ -202,4 +216,4 @@ def keep_freed_memory() -> None:
     one is freed on purpose, never touched, so that the first batches are as fast as later ones. On
     other libraries this has no effect.
     """
-    np.empty(_KEPT_UP_TO, np.uint8)
+    np.empty(KEPT_MEMORY, np.uint8)

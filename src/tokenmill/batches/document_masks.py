@@ -1,51 +1,19 @@
 """Where documents are in a batch: ids, positions, sequence lengths and a loss mask.
 
 All of it follows from one question, asked of the tokens of each row: does it continue the
-document of the token before? window_documents.py answers it; `mark_documents` does the rest,
-for the rows of several batches at once: a NumPy call costs the same for one as for many.
+document of the token before? window_documents.py and the readers answer it; `mark_documents` does
+the rest, for the rows of several batches together: a call costs the same for one as for many.
 
 A row begins in the middle of a document more often than not; that piece is document 0 of the row
 and its positions start at 0 like those of the others.
 """
 
 import functools
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
 from tokenmill import kernel
-from tokenmill.order.spans import Spans
-
-_EIGHT_TRUE = np.uint64(0x0101010101010101)
-
-
-class DocumentSpans:
-    """Where documents are in the rows of several batches."""
-
-    def __init__(self, places: np.ndarray, length: int) -> None:
-        """`places`: tokens of all rows where a document (or padding) begins; then their number."""
-        rows = places // length
-        columns = places - rows * length
-        inside = columns < length - 1  # the last target of a row is no input
-        self._columns: np.ndarray = columns[inside]
-        self.begins = (places - rows)[inside]
-        """Where each document begins among the inputs of all rows; then the end."""
-        self.lengths = self.begins[1:] - self.begins[:-1]
-        (self.firsts,) = (self._columns == 0).nonzero()
-        """The first document of each row; then the end."""
-
-    @functools.cached_property
-    def numbers(self) -> np.ndarray:
-        """The number of each document in its row."""
-        numbers = np.arange(len(self.lengths))
-        numbers -= self.firsts[:-1].repeat(self.firsts[1:] - self.firsts[:-1])
-        return numbers.astype(np.int32)
-
-    @functools.cached_property
-    def columns(self) -> np.ndarray:
-        """The column where each document begins."""
-        return self._columns.astype(np.int32)
 
 
 @dataclass(eq=False)
@@ -56,13 +24,12 @@ class DocumentMarks:
     attends by `cu_seqlens` never pays for them.
     """
 
-    _spans: DocumentSpans
-    _documents: slice
-    """Those of this batch among those of the spans."""
     loss_mask: np.ndarray
     cu_seqlens: np.ndarray
+    num_documents: int
+    """Padding, where a row has some, counts as one more."""
     max_seqlen: int
-    padding_from: np.ndarray | None = None
+    padding_from: np.ndarray | None
     """The column where the padding of each row begins; None: there is none in any row."""
     # Not cached_property, which takes a lock: 2 us for both, of 90 for a batch.
     _document_ids: np.ndarray | None = None
@@ -81,142 +48,99 @@ class DocumentMarks:
     @property
     def document_ids(self) -> np.ndarray:
         if self._document_ids is None:
-            self._document_ids = self._spread(self._spans.numbers)
+            self._document_ids = _numbers_in_rows(self._begins, self.loss_mask.shape)
         return self._document_ids
 
     @property
     def positions(self) -> np.ndarray:
         if self._positions is None:
-            if kernel.compiled is not None:
-                self._positions = np.empty(self.loss_mask.shape, np.int32)
-                kernel.compiled.count_spans(self._positions, self._lengths)
-            else:
-                self._positions = self._spread(self._spans.columns)
-                np.subtract(_columns(*self._positions.shape), self._positions, out=self._positions)
+            self._positions = _places_in_documents(self._begins, self.loss_mask.shape)
         return self._positions
 
     @property
-    def _lengths(self) -> np.ndarray:
-        lengths: np.ndarray = self._spans.lengths[self._documents]
-        return lengths
-
-    def _spread(self, values: np.ndarray) -> np.ndarray:
-        """For each input, the value of its document.
-
-        Filled run by run: the obvious cumulative sums take ten times as long.
-        """
-        if kernel.compiled is not None:
-            spread = np.empty(self.loss_mask.shape, np.int32)
-            kernel.compiled.fill_spans(spread, self._lengths, values[self._documents])
-            return spread
-        return values[self._documents].repeat(self._lengths).reshape(self.loss_mask.shape)
+    def _begins(self) -> np.ndarray:
+        """Where documents begin among the flat inputs, and where the last one ends."""
+        begins: np.ndarray = self.cu_seqlens[: self.num_documents + 1]
+        return begins
 
 
 def mark_documents(
-    flags: np.ndarray,
-    begins: np.ndarray | None,
-    shape: tuple[int, int, int],
-    max_documents: int | None,
+    continues: np.ndarray, filled: np.ndarray | None, max_documents: int | None
 ) -> list[DocumentMarks]:
-    """The fields of each batch of windows, from the flags of their tokens, of this shape.
+    """The fields of some batches, (batches, rows, tokens of a row).
 
-    `begins` are the tokens whose flag is False, if they are known.
-    """
-    num_batches, num_rows, length = shape
-    size = num_batches * num_rows * length
-    if begins is None:
-        flags[: size + 1 : length] = False  # each row begins a document, and so does the end
-        begins = _places_of_false(flags)
-    spans = DocumentSpans(begins, length)
-    # No loss where the target begins another document: nothing before it predicts that.
-    return _marks(spans, flags[:size].reshape(shape)[:, :, 1:], max_documents, None)
-
-
-def mark_spans(
-    spans: Spans, shape: tuple[int, int, int], max_documents: int | None
-) -> list[DocumentMarks]:
-    """The fields of each batch of rows of documents, (batches, rows, length).
-
-    Every span is a document of its row, with the begin token before it; padding is one more.
-    """
-    num_batches, num_rows, length = shape
-    filled = spans.filled
-    places = spans.row * length + spans.column - spans.after_begin  # (spans,) in the flat rows
-    padded = np.flatnonzero(filled < length)
-    begins = np.insert(places, spans.firsts[1:][padded], padded * length + filled[padded])
-    documents = DocumentSpans(np.append(begins, num_batches * num_rows * length), length)
-    # No loss where the target begins another document, or is padding.
-    counted = np.ones((num_batches * num_rows, length), bool)
-    targets = np.arange(length, dtype=np.int32)
-    counted[padded] = targets < filled[padded].astype(np.int32)[:, None]
-    counted.reshape(-1)[places] = False
-    counted = counted.reshape(shape)[:, :, 1:]
-    return _marks(documents, counted, max_documents, filled.reshape(num_batches, num_rows))
-
-
-def mark_begins(
-    begins: np.ndarray, counted: np.ndarray, filled: np.ndarray, max_documents: int | None
-) -> DocumentMarks:
-    """The fields of one batch of B rows of T inputs, from where its documents and padding begin.
-
-    `begins` are places in the flat rows of T + 1 tokens; `counted` is (B, T) bool, the loss mask;
-    `filled` (B,) the tokens of each row before its padding.
-    """
-    num_rows, block_size = counted.shape
-    places = np.append(begins, num_rows * (block_size + 1))
-    spans = DocumentSpans(places, block_size + 1)
-    (marks,) = _marks(spans, counted[None], max_documents, filled[None])
-    return marks
-
-
-def _marks(
-    spans: DocumentSpans,
-    loss_masks: np.ndarray,
-    max_documents: int | None,
-    padding_from: np.ndarray | None,
-) -> list[DocumentMarks]:
-    """The fields of each batch.
+    `continues`: True for each token that continues the document of the token before it, False if it
+    begins one or is padding; the first of a row means nothing. `filled`, (batches, rows): the
+    tokens of each row before its padding; None where there is none.
 
     `cu_seqlens` has n * max_documents + 1 entries, so that compiled code sees one shape; those not
     needed repeat the last. A batch with more documents is an error. If no number is given there is
     room for one document in 8 inputs, and the rare batch of crumbs gets room for any number.
     """
-    num_batches, num_rows, block_size = loss_masks.shape
-    num_inputs = num_rows * block_size
-    room = num_rows * (max_documents or -(-block_size // 8))
-    cu_seqlens = np.empty((num_batches, room + 1), np.int32)
-    cu_seqlens.fill(num_inputs)
-    begins = (spans.begins % num_inputs).astype(np.int32)
-    cuts = spans.firsts[::num_rows]
-    longest = np.maximum.reduceat(spans.lengths, cuts[:-1]).tolist()
+    num_rows, length = continues.shape[1:]
+    room = num_rows * (max_documents or -(-(length - 1) // 8))
+    cu_seqlens, counts, longest = _find_documents(continues, filled, room)
+    # No loss where the target begins another document: nothing before it predicts that.
+    loss_masks = continues[:, :, 1:]
     marks = []
-    for i, (first, last) in enumerate(itertools.pairwise(cuts.tolist())):
-        lengths = cu_seqlens[i]
-        if last - first > room:
+    for i, count in enumerate(counts.tolist()):
+        begins = cu_seqlens[i]
+        if count > room:
             if max_documents is not None:
                 raise ValueError(
-                    f"a batch of {num_rows} rows holds {last - first} documents; cu_seqlens has "
+                    f"a batch of {num_rows} rows holds {count} documents; cu_seqlens has "
                     f"room for {room} with max_documents={max_documents}; pass a larger one"
                 )
-            lengths = np.full(num_inputs + 1, num_inputs, np.int32)
-        lengths[: last - first] = begins[first:last]
-        padding = None if padding_from is None else padding_from[i]
-        marks.append(
-            DocumentMarks(spans, slice(first, last), loss_masks[i], lengths, longest[i], padding)
-        )
+            here = slice(i, i + 1)
+            of_rows = None if filled is None else filled[here]
+            begins = _find_documents(continues[here], of_rows, num_rows * (length - 1))[0][0]
+        padding = None if filled is None else filled[i]
+        marks.append(DocumentMarks(loss_masks[i], begins, count, int(longest[i]), padding))
     return marks
 
 
-def _places_of_false(flags: np.ndarray) -> np.ndarray:
-    """Where flags are False, found eight at a time: documents are few among tokens."""
-    words = flags.view(np.uint64)
-    (some,) = (words != _EIGHT_TRUE).nonzero()
-    (found,) = (~words[some].view(bool)).nonzero()
-    places: np.ndarray = some[found >> 3] * 8 + (found & 7)
-    return places
+def _find_documents(
+    continues: np.ndarray, filled: np.ndarray | None, room: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`cu_seqlens` of each batch, its number of documents, and the length of the longest."""
+    num_batches, num_rows, length = continues.shape
+    cu_seqlens = np.empty((num_batches, room + 1), np.int32)
+    counts = np.empty(num_batches, np.int64)
+    longest = np.empty(num_batches, np.int64)
+    if kernel.compiled is not None:
+        kernel.compiled.mark_documents(cu_seqlens, counts, longest, continues, filled, length)
+        return cu_seqlens, counts, longest
+    num_inputs = num_rows * (length - 1)
+    begins = ~continues[:, :, :-1]
+    if filled is not None:  # of the padding, the first token only
+        begins &= np.arange(length - 1) <= filled[:, :, None]
+    begins[:, :, 0] = True
+    cu_seqlens.fill(num_inputs)
+    for i in range(num_batches):
+        places = np.flatnonzero(begins[i])
+        counts[i] = len(places)
+        longest[i] = np.diff(places, append=num_inputs).max()
+        cu_seqlens[i, : min(len(places), room)] = places[:room]
+    return cu_seqlens, counts, longest
 
 
-@functools.lru_cache(maxsize=4)
-def _columns(num_rows: int, block_size: int) -> np.ndarray:
-    """The column of each input; whole, which is faster than broadcasting a row."""
-    return np.tile(np.arange(block_size, dtype=np.int32), (num_rows, 1))
+def _numbers_in_rows(begins: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """(rows, inputs) int32: for each input, the number of its document in its row."""
+    num_inputs = shape[1]
+    if kernel.compiled is not None:
+        out = np.empty(shape, np.int32)
+        kernel.compiled.spread_documents(out, begins, num_inputs)
+        return out
+    first_of_row = begins[:-1].searchsorted(begins[:-1] // num_inputs * num_inputs)
+    numbers = np.arange(len(begins) - 1, dtype=np.int32) - first_of_row.astype(np.int32)
+    return numbers.repeat(np.diff(begins)).reshape(shape)
+
+
+def _places_in_documents(begins: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """(rows, inputs) int32: for each input, how many are before it in its document."""
+    if kernel.compiled is not None:
+        out = np.empty(shape, np.int32)
+        kernel.compiled.spread_documents(out, begins, 0)
+        return out
+    places: np.ndarray = np.arange(begins[-1], dtype=np.int32) - begins[:-1].repeat(np.diff(begins))
+    return places.reshape(shape)

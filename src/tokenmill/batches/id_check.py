@@ -10,17 +10,19 @@ from tokenmill.errors import FormatError
 
 
 class IdCheck:
-    """The largest id that may come from one dataset; readers compare while they copy."""
+    """What readers look for among the ids of one dataset while they copy: see `IdLimit`."""
 
     def __init__(self, data: TokenDataset, dtype: npt.DTypeLike, check_ids: bool) -> None:
         self._data = data
         self._dtype = np.dtype(dtype)
+        self.end_of_text = data.end_of_text_id
+        self.comes_before = data.end_of_text_comes == "before"
         # Seen as unsigned, an id below 0 is huge: one look for the largest finds it as well.
         self.largest = int(np.iinfo(f"u{data.dtype.itemsize}").max)
         if check_ids or not np.can_cast(data.dtype, self._dtype):
             self.largest = min(int(np.iinfo(kind).max) for kind in (data.dtype, self._dtype))
         # Ids that were compared when they were written are taken as they are.
-        if check_ids and not data.ids_were_checked and (largest := data.largest_id) is not None:
+        if check_ids and not data.has_manifest and (largest := data.largest_id) is not None:
             self.largest = min(self.largest, largest)
 
     def refuse(self, start: int, length: int) -> NoReturn:

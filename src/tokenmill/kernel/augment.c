@@ -1,139 +1,155 @@
 /* Augmentations of rows: the loops over tokens of tokenmill/augment, which has each in NumPy as well.
 
-   Rows are (rows, length) int64 in one buffer, length = block_size + 1. What is random follows from the
+   Rows are (rows, length) int64 in one buffer, length = block_size + 1. All steps of an augmentation are
+   applied to a row before the next one: its tokens stay in the cache. What is random follows from the
    sample number of a row and two keys, as augment/row_random.py says. A chance is a whole number of
    2^-32, so that 2^32 means always. */
 
 #include "loops.h"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include <string.h>
 
 #define GOLDEN 0x9E3779B97F4A7C15u /* the step of splitmix64 */
 #define DRAWS 8                    /* numbers that a column may ask for */
 #define DRAW_OF_CHOICE 7           /* of these, the one that choices use */
 #define BLOCK 64                   /* columns that are chosen together */
 #define NUM_SENTINELS 3
+#define NUM_SETTINGS 5
 #define IGNORED (-100)
 
+enum { FILL_IN_THE_MIDDLE, DROP_TOKENS, NEXT_TOKENS, KEEP_CLEAN, CHANGE_INPUTS, NUM_KINDS };
+
+/* What is done to a row; augment/augmenter.py has the settings of each kind. */
 typedef struct {
-    Py_buffer tokens;  /* (rows, length) int64 */
-    Py_buffer samples; /* (rows,) int64 */
-    Py_buffer filled;  /* (rows,) int64: tokens before the padding */
-    Py_buffer special; /* a byte for each id: 1 if it is special; ids above are not */
-    unsigned long long key[2];
-    Py_ssize_t num_rows, length;
-} Rows;
+    uint64_t kind, key[2], setting[NUM_SETTINGS];
+} Step;
 
-static void release_rows(Rows *rows) {
-    PyBuffer_Release(&rows->tokens);
-    PyBuffer_Release(&rows->samples);
-    PyBuffer_Release(&rows->filled);
-    PyBuffer_Release(&rows->special);
+/* What is known about ids. */
+typedef struct {
+    const uint8_t *is_special; /* by id; those above the table are not */
+    int64_t lowest, highest;   /* special ids; if there are none, 0 and -1 */
+    const int64_t *before;     /* for each special id, how many ids below it are not special; ascending */
+    Py_ssize_t num_special;    /* in the vocabulary */
+    uint64_t num_ordinary;     /* ids that are not special */
+} Ids;
+
+/* One row, and room for as many tokens. */
+typedef struct {
+    int64_t *tokens;
+    Py_ssize_t length, filled; /* tokens before the padding */
+    uint8_t *continues;        /* length: 0 where a token begins a document; or NULL */
+    int64_t *labels;           /* length - 1; or NULL */
+    int64_t sample;
+    int64_t *clean, *copy;     /* length each */
+    Py_ssize_t *columns;       /* length */
+    uint64_t *chosen;          /* a bit for each column, and whole words */
+} Row;
+
+static inline uint64_t stream_of(const Step *step, const Row *row) {
+    return mix64(mix64((uint64_t)row->sample + step->key[0]) ^ step->key[1]);
 }
 
-/* Find the shape of the rows; refuse buffers that do not have it. */
-static int check_rows(Rows *rows) {
-    Py_ssize_t size = rows->tokens.len / (Py_ssize_t)sizeof(int64_t);
-    rows->num_rows = rows->samples.len / (Py_ssize_t)sizeof(int64_t);
-    rows->length = rows->num_rows ? size / rows->num_rows : 0;
-    int sound = rows->filled.len == rows->samples.len && rows->special.len > 0 &&
-                rows->tokens.len == rows->num_rows * rows->length * (Py_ssize_t)sizeof(int64_t) &&
-                rows->samples.len == rows->num_rows * (Py_ssize_t)sizeof(int64_t) &&
-                (rows->length > 0 || rows->num_rows == 0);
-    const int64_t *filled = rows->filled.buf;
-    for (Py_ssize_t row = 0; sound && row < rows->num_rows; row++)
-        sound = filled[row] >= 0 && filled[row] <= rows->length;
-    return sound;
-}
-
-static PyObject *refuse(void) {
-    PyErr_SetString(PyExc_ValueError, "the arrays are not those of one batch");
-    return NULL;
-}
-
-/* Where the numbers of a row begin. */
-static inline uint64_t begin_of(const Rows *rows, Py_ssize_t row) {
-    uint64_t sample = (uint64_t)((const int64_t *)rows->samples.buf)[row];
-    return mix64(mix64(sample + rows->key[0]) ^ rows->key[1]);
-}
-
-static inline uint64_t bits_of(uint64_t begin, uint64_t column, uint64_t draw) {
-    return mix64(begin + (column * DRAWS + draw + 1) * GOLDEN);
+static inline uint64_t bits_of(uint64_t stream, uint64_t column, uint64_t draw) {
+    return mix64(stream + (column * DRAWS + draw + 1) * GOLDEN);
 }
 
 /* A number below `limit` from the lower 32 bits. */
 static inline uint64_t below(uint64_t bits, uint64_t limit) { return (bits & 0xFFFFFFFFu) * limit >> 32; }
 
-/* Ids above the table are like its last one, ids below 0 like its first one. */
-static inline int is_special(const Rows *rows, int64_t id) {
-    int64_t last = rows->special.len - 1;
-    return ((const uint8_t *)rows->special.buf)[id > last ? last : id < 0 ? 0 : id];
+static inline int is_special(const Ids *ids, int64_t id) {
+    return id >= ids->lowest && id <= ids->highest && ids->is_special[id];
 }
 
 /* A bit for each of 64 random numbers of 32 bits that is below the chance. */
-#if defined(__SSE2__)
 static inline uint64_t which_are_below(const uint64_t numbers[BLOCK / 2], uint32_t chance) {
-    const __m128i sign = _mm_set1_epi32(INT32_MIN); /* SSE2 only compares signed numbers */
-    const __m128i limit = _mm_xor_si128(_mm_set1_epi32((int32_t)chance), sign);
-    uint64_t mask = 0;
-    for (int part = 0; part < 4; part++) {
-        __m128i is_below[4];
-        for (int four = 0; four < 4; four++) {
-            __m128i halves = _mm_loadu_si128((const __m128i *)(numbers + 8 * part + 2 * four));
-            is_below[four] = _mm_cmplt_epi32(_mm_xor_si128(halves, sign), limit);
-        }
-        __m128i low = _mm_packs_epi32(is_below[0], is_below[1]);
-        __m128i high = _mm_packs_epi32(is_below[2], is_below[3]);
-        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high)) << 16 * part;
+    uint32_t halves[BLOCK];
+    uint8_t are_below[BLOCK];
+    uint64_t which = 0, eight;
+    memcpy(halves, numbers, sizeof halves);
+    for (int i = 0; i < BLOCK; i++) are_below[i] = halves[i] < chance;
+    for (int i = 0; i < BLOCK; i += 8) { /* the bits of eight bytes come together in the highest byte */
+        memcpy(&eight, are_below + i, sizeof eight);
+        which |= (eight * UINT64_C(0x0102040810204080) >> 56) << i;
     }
-    return mask;
+    return which;
+}
+
+/* Moves those of up to 64 tokens that stay, a bit for each, to the front of `to`, which is not after
+   `from`; returns how many they are. No branch depends on chance. */
+static inline Py_ssize_t compact(int64_t *to, const int64_t *from, Py_ssize_t count, uint64_t stays) {
+    Py_ssize_t left = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        to[left] = from[i];
+        left += stays >> i & 1;
+    }
+    return left;
+}
+
+#ifdef HAS_AVX512
+WIDE static inline uint64_t which_are_below_wide(const uint64_t numbers[BLOCK / 2], uint32_t chance) {
+    uint64_t which = 0;
+    for (int part = 0; part < 4; part++) {
+        __m512i halves = _mm512_loadu_si512(numbers + 8 * part);
+        which |= (uint64_t)_mm512_cmplt_epu32_mask(halves, _mm512_set1_epi32((int)chance)) << 16 * part;
+    }
+    return which;
+}
+
+WIDE static inline Py_ssize_t compact_wide(int64_t *to, const int64_t *from, Py_ssize_t count, uint64_t stays) {
+    Py_ssize_t i = 0, left = 0;
+    for (; i + 8 <= count; i += 8) { /* what is written is before from + i + 8, and was read */
+        __mmask8 mask = (__mmask8)(stays >> i);
+        _mm512_storeu_si512(to + left, _mm512_maskz_compress_epi64(mask, _mm512_loadu_si512(from + i)));
+        left += __builtin_popcount(mask);
+    }
+    return i < count ? left + compact(to + left, from + i, count - i, stays >> i) : left;
 }
 #else
-static inline uint64_t which_are_below(const uint64_t numbers[BLOCK / 2], uint32_t chance) {
-    uint64_t mask = 0;
-    for (int pair = 0; pair < BLOCK / 2; pair++) {
-        mask |= (uint64_t)((uint32_t)numbers[pair] < chance) << 2 * pair;
-        mask |= (uint64_t)(numbers[pair] >> 32 < chance) << (2 * pair + 1);
-    }
-    return mask;
-}
+#define which_are_below_wide which_are_below
+#define compact_wide compact
 #endif
 
-/* The columns below `stop` that are chosen with this chance, ascending, and whose tokens are not special;
-   returns how many there are. */
-static Py_ssize_t choose(const Rows *rows, const int64_t *tokens, uint64_t begin, Py_ssize_t stop,
-                         uint64_t chance, Py_ssize_t *columns) {
-    uint64_t numbers[BLOCK / 2];
-    Py_ssize_t count = 0;
+static ALWAYS_INLINE int has_special(const Ids *ids, const int64_t *tokens, Py_ssize_t count) {
+    const uint64_t lowest = (uint64_t)ids->lowest, span = (uint64_t)ids->highest - lowest + 1; /* 0 without any */
+    int some = 0;
+    for (Py_ssize_t i = 0; i < count; i++) some |= (uint64_t)tokens[i] - lowest < span; /* without a branch */
+    for (Py_ssize_t i = 0; some && i < count; i++)
+        if (is_special(ids, tokens[i])) return 1;
+    return 0;
+}
+
+/* A bit for each column below `stop` that is chosen with this chance and whose token is not special. */
+static ALWAYS_INLINE void choose(Row *row, const Ids *ids, uint64_t stream, Py_ssize_t stop, uint64_t chance,
+                                 int is_wide) {
     for (Py_ssize_t first = 0; first < stop; first += BLOCK) {
-        uint64_t chosen = UINT64_MAX;
-        if (chance < UINT64_C(1) << 32) {
-            for (int pair = 0; pair < BLOCK / 2; pair++)
-                numbers[pair] = bits_of(begin, (uint64_t)(first / 2 + pair), DRAW_OF_CHOICE);
-            chosen = which_are_below(numbers, (uint32_t)chance);
-        }
-        if (stop - first < BLOCK) chosen &= (UINT64_C(1) << (stop - first)) - 1;
-        for (; chosen; chosen &= chosen - 1) {
-            Py_ssize_t column = first + __builtin_ctzll(chosen);
-            columns[count] = column;
-            count += !is_special(rows, tokens[column]);
-        }
+        uint64_t numbers[BLOCK / 2], chosen = UINT64_MAX;
+        uint64_t counter = stream + ((uint64_t)first / 2 * DRAWS + DRAW_OF_CHOICE + 1) * GOLDEN;
+        Py_ssize_t count = stop - first < BLOCK ? stop - first : BLOCK;
+        for (int pair = 0; pair < BLOCK / 2; pair++)
+            numbers[pair] = mix64(counter + (uint64_t)pair * (DRAWS * GOLDEN)); /* bits_of(first / 2 + pair) */
+        if (chance <= UINT32_MAX)
+            chosen = (is_wide ? which_are_below_wide : which_are_below)(numbers, (uint32_t)chance);
+        chosen &= UINT64_MAX >> (BLOCK - count);
+        if (!is_wide || has_special(ids, row->tokens + first, count))
+            for (uint64_t left = chosen; left; left &= left - 1) {
+                int bit = __builtin_ctzll(left);
+                chosen &= ~((uint64_t)is_special(ids, row->tokens[first + bit]) << bit);
+            }
+        row->chosen[first / BLOCK] = chosen;
     }
+}
+
+/* The columns that are chosen below `stop`, ascending; returns how many there are. */
+static ALWAYS_INLINE Py_ssize_t list_columns(Row *row, Py_ssize_t stop) {
+    Py_ssize_t count = 0, *columns = row->columns;
+    for (Py_ssize_t first = 0; first < stop; first += BLOCK)
+        for (uint64_t left = row->chosen[first / BLOCK]; left; left &= left - 1)
+            columns[count++] = first + __builtin_ctzll(left);
     return count;
 }
 
-typedef struct {
-    const int64_t *before; /* for each special id, how many ids below it are not special; ascending */
-    Py_ssize_t num_special;
-    uint64_t num_ordinary; /* ids that are not special */
-} Vocabulary;
-
-/* An id that is not special, from 64 bits. */
-static inline int64_t draw_id(const Vocabulary *ids, uint64_t bits) {
-    int64_t number = (int64_t)below(bits, ids->num_ordinary);
-    if (!ids->num_special || number < ids->before[0]) return number; /* the usual case */
+/* The id that is not special and has this number among those. */
+static inline int64_t ordinary_id(const Ids *ids, int64_t number) {
     Py_ssize_t low = 0, high = ids->num_special;
     while (low < high) { /* how many special ids come before it */
         Py_ssize_t middle = low + (high - low) / 2;
@@ -145,263 +161,214 @@ static inline int64_t draw_id(const Vocabulary *ids, uint64_t bits) {
     return number + low;
 }
 
-typedef struct {
-    unsigned long long choice; /* that an input is chosen */
-    unsigned long long keep;   /* that a chosen one stays as it is */
-    unsigned long long random; /* that it stays, or becomes a random id */
-} Chances;
-
-static void change_row(const Rows *rows, Py_ssize_t row, const Chances *chance, const Vocabulary *ids,
-                       int64_t mask_id, const int64_t *clean, int64_t *labels, Py_ssize_t *columns) {
-    int64_t *tokens = (int64_t *)rows->tokens.buf + row * rows->length;
-    int64_t filled = ((const int64_t *)rows->filled.buf)[row];
-    Py_ssize_t stop = filled < rows->length ? filled : rows->length - 1; /* the last is a target only */
-    uint64_t begin = begin_of(rows, row);
-    Py_ssize_t count = choose(rows, tokens, begin, stop, chance->choice, columns);
+/* Inputs that are chosen stay as they are (keep), become a random id (up to random) or the mask. With
+   `has_labels` the label of each is its own token before any change, and there are no others. */
+static ALWAYS_INLINE void change_inputs(Row *row, const Ids *ids, const Step *step, int is_wide) {
+    const uint64_t choice = step->setting[0], keep = step->setting[1], random = step->setting[2];
+    const int64_t mask_id = (int64_t)step->setting[3], has_labels = step->setting[4] != 0;
+    const Py_ssize_t num_inputs = row->length - 1; /* the last token is a target only */
+    const uint64_t stream = stream_of(step, row), num_ordinary = ids->num_ordinary;
+    const Py_ssize_t stop = row->filled < num_inputs ? row->filled : num_inputs;
+    choose(row, ids, stream, stop, choice, is_wide);
+    const Py_ssize_t count = list_columns(row, stop);
+    const Py_ssize_t *restrict columns = row->columns;
+    int64_t *restrict tokens = row->tokens;
+    uint64_t *restrict bits = (uint64_t *)row->copy;
+    if (has_labels) {
+        int64_t *restrict labels = row->labels;
+        for (Py_ssize_t i = 0; i < num_inputs; i++) labels[i] = IGNORED;
+        for (Py_ssize_t i = 0; i < count; i++) labels[columns[i]] = row->clean[columns[i]];
+    }
+    for (Py_ssize_t i = 0; i < count; i++) bits[i] = bits_of(stream, (uint64_t)columns[i], 0);
+    const int64_t first_special = ids->num_special ? ids->before[0] : INT64_MAX;
     for (Py_ssize_t i = 0; i < count; i++) {
-        Py_ssize_t column = columns[i];
-        uint64_t bits = bits_of(begin, (uint64_t)column, 0);
-        if (labels) labels[row * (rows->length - 1) + column] = clean[row * rows->length + column];
         /* An id is drawn for each: a branch that depends on chance takes longer. */
-        int64_t drawn = draw_id(ids, bits), changed = bits >> 32 < chance->random ? drawn : mask_id;
-        tokens[column] = bits >> 32 < chance->keep ? tokens[column] : changed;
+        int64_t id = (int64_t)below(bits[i], num_ordinary);
+        if (id >= first_special) id = ordinary_id(ids, id);
+        id = bits[i] >> 32 < random ? id : mask_id;
+        tokens[columns[i]] = bits[i] >> 32 < keep ? tokens[columns[i]] : id;
     }
 }
 
-/* change_inputs(tokens, samples, filled, special, key, key, choice, keep, random, mask_id, before,
-   num_ordinary, clean, labels): inputs that are chosen become the mask or a random id. Where `labels`
-   (rows, length - 1) and `clean`, the rows as they were, are given, the label of each is its own token. */
-PyObject *change_inputs(PyObject *self, PyObject *arguments) {
-    Rows rows;
-    Chances chance;
-    Py_buffer before, clean, labels;
-    long long mask_id;
-    unsigned long long num_ordinary;
-    (void)self;
-    if (!PyArg_ParseTuple(arguments, "w*y*y*y*KKKKKLy*Kz*z*", &rows.tokens, &rows.samples, &rows.filled,
-                          &rows.special, &rows.key[0], &rows.key[1], &chance.choice, &chance.keep,
-                          &chance.random, &mask_id, &before, &num_ordinary, &clean, &labels))
-        return NULL;
-    Py_ssize_t words = (Py_ssize_t)sizeof(int64_t);
-    int sound = check_rows(&rows) && num_ordinary < UINT64_C(1) << 32 && !(labels.buf && labels.readonly) &&
-                (labels.buf ? clean.len == rows.tokens.len &&
-                                  labels.len == rows.tokens.len - rows.num_rows * words
-                            : !clean.buf);
-    Py_ssize_t *columns = sound ? PyMem_RawMalloc((size_t)(rows.length + BLOCK) * sizeof *columns) : NULL;
-    if (columns) {
-        Vocabulary ids = {before.buf, before.len / words, num_ordinary};
-        Py_BEGIN_ALLOW_THREADS;
-        for (Py_ssize_t row = 0; row < rows.num_rows; row++)
-            change_row(&rows, row, &chance, &ids, mask_id, clean.buf, labels.buf, columns);
-        Py_END_ALLOW_THREADS;
+/* The documents of a row after the chosen columns were dropped, and `left` tokens are left. */
+static ALWAYS_INLINE void drop_documents(Row *row, Py_ssize_t left) {
+    uint8_t *continues = row->continues;
+    int64_t *begins = row->copy; /* documents that begin after the first column */
+    Py_ssize_t num_begins = 0, gone = 0; /* columns dropped before this word */
+    for (Py_ssize_t column = 1, word = 0; column < row->filled; column++) {
+        const uint8_t *found = memchr(continues + column, 0, (size_t)(row->filled - column));
+        if (!found) break;
+        column = found - continues;
+        for (; word < column / BLOCK; word++) gone += __builtin_popcountll(row->chosen[word]);
+        uint64_t before = row->chosen[word] & ((UINT64_C(1) << column % BLOCK) - 1);
+        /* A document of which nothing is left begins where the next one does. */
+        begins[num_begins++] = column - gone - __builtin_popcountll(before);
     }
-    PyMem_RawFree(columns);
-    release_rows(&rows);
-    PyBuffer_Release(&before);
-    PyBuffer_Release(&clean);
-    PyBuffer_Release(&labels);
-    if (!sound) return refuse();
-    if (!columns) return PyErr_NoMemory();
-    Py_RETURN_NONE;
+    memset(continues, 1, (size_t)left);
+    memset(continues + left, 0, (size_t)(row->length - left));
+    for (Py_ssize_t i = 0; i < num_begins; i++) continues[begins[i]] = 0;
 }
 
-/* Drop some tokens of a row: those after them move up, and padding fills the row. Returns how many
-   tokens are left. `stays` has room for a byte of each token: with it no branch depends on chance. */
-static Py_ssize_t drop_columns(int64_t *tokens, Py_ssize_t length, Py_ssize_t filled,
-                               const Py_ssize_t *dropped, Py_ssize_t count, int64_t padding,
-                               uint8_t *stays) {
+/* Tokens that are chosen leave the row; those after them move up, and padding fills it. */
+static ALWAYS_INLINE void drop_tokens(Row *row, const Ids *ids, const Step *step, int is_wide) {
+    const uint64_t chance = step->setting[0];
+    const int64_t padding = (int64_t)step->setting[1];
+    const Py_ssize_t length = row->length, filled = row->filled;
+    int64_t *tokens = row->tokens;
     Py_ssize_t left = 0;
-    memset(stays, 1, (size_t)filled);
-    for (Py_ssize_t i = 0; i < count; i++) stays[dropped[i]] = 0;
-    for (Py_ssize_t column = 0; column < filled; column++) {
-        tokens[left] = tokens[column];
-        left += stays[column];
+    choose(row, ids, stream_of(step, row), filled, chance, is_wide);
+    for (Py_ssize_t first = 0; first < filled; first += BLOCK) {
+        Py_ssize_t count = filled - first < BLOCK ? filled - first : BLOCK;
+        left += (is_wide ? compact_wide : compact)(tokens + left, tokens + first, count, ~row->chosen[first / BLOCK]);
     }
     for (Py_ssize_t column = left; column < length; column++) tokens[column] = padding;
-    return left;
+    if (row->continues) drop_documents(row, left);
+    row->filled = left;
 }
 
-/* The documents of a row after some columns are dropped: `counted` says of each target whether it
-   continues the document of its input. Writes where documents, and then padding, begin in the flat rows;
-   returns how many. */
-static Py_ssize_t drop_documents(uint8_t *counted, Py_ssize_t length, Py_ssize_t filled, Py_ssize_t left,
-                                 const Py_ssize_t *dropped, Py_ssize_t row_begin, int64_t *begins) {
-    Py_ssize_t count = 0, gone = 0; /* documents so far, and columns dropped before the next one */
-    begins[count++] = row_begin;
-    for (Py_ssize_t target = 0; target < filled - 1; target++) {
-        const uint8_t *found = memchr(counted + target, 0, (size_t)(filled - 1 - target));
+/* The label of each input is the next token, and IGNORED for padding; with `within_documents` also where
+   that begins a document. */
+static ALWAYS_INLINE void next_tokens(Row *row, const Step *step) {
+    Py_ssize_t num_inputs = row->length - 1, counted = row->filled > 0 ? row->filled - 1 : 0;
+    memcpy(row->labels, row->tokens + 1, (size_t)counted * sizeof *row->labels);
+    for (Py_ssize_t column = counted; column < num_inputs; column++) row->labels[column] = IGNORED;
+    const uint8_t *within = step->setting[0] ? row->continues + 1 : NULL; /* of the target of each input */
+    for (Py_ssize_t column = 0; within && column < counted; column++) {
+        const uint8_t *found = memchr(within + column, 0, (size_t)(counted - column));
         if (!found) break;
-        target = found - counted;
-        while (gone < filled - left && dropped[gone] <= target) gone++;
-        /* A document of which nothing is left begins where the next one does. */
-        int64_t begin = row_begin + target + 1 - gone;
-        if (begin > begins[count - 1] && begin < row_begin + left) begins[count++] = begin;
+        column = found - within;
+        row->labels[column] = IGNORED;
     }
-    Py_ssize_t num_counted = left > 0 ? left - 1 : 0;
-    memset(counted, 1, (size_t)num_counted);
-    memset(counted + num_counted, 0, (size_t)(length - 1 - num_counted));
-    for (Py_ssize_t i = 1; i < count; i++) counted[begins[i] - row_begin - 1] = 0;
-    if (left > 0 && left < length) begins[count++] = row_begin + left;
-    return count;
-}
-
-/* drop_tokens(tokens, samples, filled, special, key, key, chance, padding, counted, begins): tokens that
-   are chosen leave their rows. `filled`, `counted` (rows, length - 1) and `begins` (rows * length) are
-   written; returns the number of `begins`, where documents and padding begin in the flat rows. */
-PyObject *drop_tokens(PyObject *self, PyObject *arguments) {
-    Rows rows;
-    Py_buffer counted, begins;
-    unsigned long long chance;
-    long long padding;
-    Py_ssize_t num_begins = 0;
-    (void)self;
-    if (!PyArg_ParseTuple(arguments, "w*y*w*y*KKKLw*w*", &rows.tokens, &rows.samples, &rows.filled,
-                          &rows.special, &rows.key[0], &rows.key[1], &chance, &padding, &counted, &begins))
-        return NULL;
-    int sound = check_rows(&rows) && counted.len == rows.num_rows * (rows.length - 1) &&
-                begins.len == rows.tokens.len;
-    size_t room = (size_t)rows.length + BLOCK;
-    Py_ssize_t *dropped = sound ? PyMem_RawMalloc(room * (sizeof *dropped + 1)) : NULL;
-    if (dropped) {
-        uint8_t *stays = (uint8_t *)(dropped + room);
-        int64_t *filled = rows.filled.buf;
-        Py_BEGIN_ALLOW_THREADS;
-        for (Py_ssize_t row = 0; row < rows.num_rows; row++) {
-            Py_ssize_t begin = row * rows.length, before = filled[row];
-            int64_t *tokens = (int64_t *)rows.tokens.buf + begin;
-            Py_ssize_t count = choose(&rows, tokens, begin_of(&rows, row), before, chance, dropped);
-            filled[row] = drop_columns(tokens, rows.length, before, dropped, count, padding, stays);
-            num_begins += drop_documents((uint8_t *)counted.buf + row * (rows.length - 1), rows.length,
-                                         before, filled[row], dropped, begin,
-                                         (int64_t *)begins.buf + num_begins);
-        }
-        Py_END_ALLOW_THREADS;
-    }
-    PyMem_RawFree(dropped);
-    release_rows(&rows);
-    PyBuffer_Release(&counted);
-    PyBuffer_Release(&begins);
-    if (!sound) return refuse();
-    return dropped ? PyLong_FromSsize_t(num_begins) : PyErr_NoMemory();
-}
-
-/* Whether a text has no special id. Most texts have no id that is as large as the first special one,
-   and that is seen without a look at the table. */
-static int has_no_special(const Rows *rows, const int64_t *text, Py_ssize_t size, int64_t lowest) {
-    uint64_t all_below = UINT64_MAX; /* its sign: that of id - lowest, while all are negative */
-    for (Py_ssize_t i = 0; i < size; i++) all_below &= (uint64_t)text[i] - (uint64_t)lowest;
-    if (lowest > 0 && all_below >> 63) return 1;
-    for (Py_ssize_t i = 0; i < size; i++)
-        if (is_special(rows, text[i])) return 0;
-    return 1;
 }
 
 /* A text of `size` tokens as prefix, suffix and middle; its last three give way to the sentinels. */
-static void rearrange(int64_t *text, Py_ssize_t size, Py_ssize_t first_cut, Py_ssize_t second_cut,
-                      int is_spm, const int64_t sentinels[NUM_SENTINELS], int64_t *copy) {
-    Py_ssize_t kept = size - NUM_SENTINELS, prefix = is_spm ? 0 : first_cut;
-    Py_ssize_t suffix = kept - second_cut, middle = second_cut - prefix;
+static void rearrange(int64_t *text, Py_ssize_t size, Py_ssize_t prefix, Py_ssize_t second_cut,
+                      const uint64_t sentinels[NUM_SENTINELS], int64_t *copy) {
+    Py_ssize_t kept = size - NUM_SENTINELS, suffix = kept - second_cut, middle = second_cut - prefix;
     memcpy(copy, text, (size_t)kept * sizeof *copy);
-    *text++ = sentinels[0];
+    *text++ = (int64_t)sentinels[0];
     memcpy(text, copy, (size_t)prefix * sizeof *copy);
     text += prefix;
-    *text++ = sentinels[1];
+    *text++ = (int64_t)sentinels[1];
     memcpy(text, copy + second_cut, (size_t)suffix * sizeof *copy);
     text += suffix;
-    *text++ = sentinels[2];
+    *text++ = (int64_t)sentinels[2];
     memcpy(text, copy + prefix, (size_t)middle * sizeof *copy);
 }
 
 /* One document of a row, columns start .. stop - 1; see augment/fill_in_the_middle.py. */
-static void fill_document(const Rows *rows, int64_t *tokens, Py_ssize_t start, Py_ssize_t stop,
-                          uint64_t begin, const unsigned long long chances[2], int64_t lowest,
-                          const int64_t sentinels[NUM_SENTINELS], int64_t *copy) {
-    for (int i = 0; i < 2; i++) start += start < stop && is_special(rows, tokens[start]);
-    stop -= start < stop && is_special(rows, tokens[stop - 1]);
+static ALWAYS_INLINE void fill_document(Row *row, const Ids *ids, const Step *step, uint64_t stream,
+                                        Py_ssize_t start, Py_ssize_t stop) {
+    uint64_t rate = step->setting[0], spm_rate = step->setting[1];
+    int64_t *tokens = row->tokens;
+    for (int i = 0; i < 2; i++) start += start < stop && is_special(ids, tokens[start]);
+    stop -= start < stop && is_special(ids, tokens[stop - 1]);
     Py_ssize_t size = stop - start;
-    if (size <= NUM_SENTINELS || bits_of(begin, (uint64_t)start, 0) >> 32 >= chances[0] ||
-        !has_no_special(rows, tokens + start, size, lowest))
+    if (size <= NUM_SENTINELS || bits_of(stream, (uint64_t)start, 0) >> 32 >= rate ||
+        has_special(ids, tokens + start, size))
         return;
     uint64_t limit = (uint64_t)(size - NUM_SENTINELS + 1);
-    Py_ssize_t one = (Py_ssize_t)below(bits_of(begin, (uint64_t)start, 2), limit);
-    Py_ssize_t other = (Py_ssize_t)below(bits_of(begin, (uint64_t)start, 3), limit);
-    int is_spm = bits_of(begin, (uint64_t)start, 1) >> 32 < chances[1];
-    rearrange(tokens + start, size, one < other ? one : other, one < other ? other : one, is_spm,
-              sentinels, copy);
+    Py_ssize_t one = (Py_ssize_t)below(bits_of(stream, (uint64_t)start, 2), limit);
+    Py_ssize_t other = (Py_ssize_t)below(bits_of(stream, (uint64_t)start, 3), limit);
+    int is_spm = bits_of(stream, (uint64_t)start, 1) >> 32 < spm_rate;
+    Py_ssize_t first_cut = one < other ? one : other, second_cut = one < other ? other : one;
+    rearrange(tokens + start, size, is_spm ? 0 : first_cut, second_cut, step->setting + 2, row->copy);
 }
 
-/* fill_in_the_middle(tokens, samples, filled, special, key, key, rate, spm_rate, prefix, suffix, middle,
-   counted): documents that are chosen become prefix, suffix and middle. */
-PyObject *fill_in_the_middle(PyObject *self, PyObject *arguments) {
-    Rows rows;
-    Py_buffer counted;
-    unsigned long long chances[2];
-    long long given[NUM_SENTINELS];
+static ALWAYS_INLINE void fill_in_the_middle(Row *row, const Ids *ids, const Step *step) {
+    uint64_t stream = stream_of(step, row);
+    for (Py_ssize_t start = 0, stop; start < row->filled; start = stop) {
+        const uint8_t *end = memchr(row->continues + start + 1, 0, (size_t)(row->filled - start - 1));
+        stop = end ? end - row->continues : row->filled;
+        fill_document(row, ids, step, stream, start, stop);
+    }
+}
+
+static ALWAYS_INLINE void apply_steps(Row *row, const Ids *ids, const Step *steps, Py_ssize_t num_steps,
+                                      int is_wide) {
+    int64_t *room = row->clean;
+    row->clean = row->tokens; /* unless it is kept */
+    for (const Step *step = steps; step < steps + num_steps; step++) {
+        if (step->kind == FILL_IN_THE_MIDDLE) fill_in_the_middle(row, ids, step);
+        if (step->kind == DROP_TOKENS) drop_tokens(row, ids, step, is_wide);
+        if (step->kind == NEXT_TOKENS) next_tokens(row, step);
+        if (step->kind == CHANGE_INPUTS) change_inputs(row, ids, step, is_wide);
+        if (step->kind == KEEP_CLEAN) row->clean = memcpy(room, row->tokens, (size_t)row->length * sizeof *room);
+    }
+    row->clean = room;
+}
+
+static void apply_plain(Row *row, const Ids *ids, const Step *steps, Py_ssize_t num_steps) {
+    apply_steps(row, ids, steps, num_steps, 0);
+}
+
+WIDE static void apply_wide(Row *row, const Ids *ids, const Step *steps, Py_ssize_t num_steps) {
+    apply_steps(row, ids, steps, num_steps, 1);
+}
+
+/* Whether all that the steps need is there. */
+static int are_sound(const Step *steps, Py_ssize_t num_steps, int has_documents, int has_labels) {
+    int sound = 1;
+    for (const Step *step = steps; sound && step < steps + num_steps; step++) {
+        int needs_documents = step->kind == FILL_IN_THE_MIDDLE || (step->kind == NEXT_TOKENS && step->setting[0]);
+        int needs_labels = step->kind == NEXT_TOKENS || (step->kind == CHANGE_INPUTS && step->setting[4]);
+        sound = step->kind < NUM_KINDS && (has_documents || !needs_documents) && (has_labels || !needs_labels);
+    }
+    return sound;
+}
+
+static int are_filled(const int64_t *filled, Py_ssize_t num_rows, Py_ssize_t length) {
+    for (Py_ssize_t row = 0; row < num_rows; row++)
+        if (filled[row] < 0 || filled[row] > length) return 0;
+    return 1;
+}
+
+/* augment_rows(tokens, samples, filled, continues, labels, steps, special, before, num_ordinary): change rows.
+   `tokens` are (rows, length); `samples` and `filled`, the tokens before the padding, (rows,): all int64;
+   `continues` is a byte for each token, `labels` (rows, length - 1) int64, and both may be None. `steps` are
+   rows of 8 uint64; `special` is a byte for each id. All but samples, steps and ids may be changed. */
+PyObject *augment_rows(PyObject *self, PyObject *arguments) {
+    enum { TOKENS, SAMPLES, FILLED, CONTINUES, LABELS, STEPS, SPECIAL, BEFORE, NUM_VIEWS };
+    Py_buffer v[NUM_VIEWS];
+    unsigned long long num_ordinary;
     (void)self;
-    if (!PyArg_ParseTuple(arguments, "w*y*y*y*KKKKLLLy*", &rows.tokens, &rows.samples, &rows.filled,
-                          &rows.special, &rows.key[0], &rows.key[1], &chances[0], &chances[1], &given[0],
-                          &given[1], &given[2], &counted))
+    if (!PyArg_ParseTuple(arguments, "w*y*w*z*z*y*y*y*K", &v[TOKENS], &v[SAMPLES], &v[FILLED], &v[CONTINUES],
+                          &v[LABELS], &v[STEPS], &v[SPECIAL], &v[BEFORE], &num_ordinary))
         return NULL;
-    int sound = check_rows(&rows) && rows.length < UINT32_MAX &&
-                counted.len == rows.num_rows * (rows.length - 1);
-    int64_t *copy = sound ? PyMem_RawMalloc((size_t)(rows.length + 1) * sizeof *copy) : NULL;
-    if (copy) {
-        const int64_t sentinels[NUM_SENTINELS] = {given[0], given[1], given[2]};
-        const uint8_t *special = rows.special.buf, *first = memchr(special, 1, (size_t)rows.special.len);
-        int64_t lowest = first ? first - special : rows.special.len;
+    const Py_ssize_t word = (Py_ssize_t)sizeof(int64_t);
+    Py_ssize_t num_rows = v[SAMPLES].len / word, length = num_rows ? v[TOKENS].len / word / num_rows : 1;
+    Py_ssize_t num_steps = v[STEPS].len / (Py_ssize_t)sizeof(Step);
+    int sound = v[SAMPLES].len == num_rows * word && v[TOKENS].len == num_rows * length * word && length > 0 &&
+                length < UINT32_MAX && v[FILLED].len == v[SAMPLES].len && v[SPECIAL].len > 0 &&
+                num_ordinary <= UINT32_MAX && are_filled(v[FILLED].buf, num_rows, length) &&
+                (!v[CONTINUES].buf || (v[CONTINUES].len == num_rows * length && !v[CONTINUES].readonly)) &&
+                (!v[LABELS].buf || (v[LABELS].len == num_rows * (length - 1) * word && !v[LABELS].readonly)) &&
+                are_sound(v[STEPS].buf, num_steps, v[CONTINUES].buf != NULL, v[LABELS].buf != NULL);
+    int64_t *room = sound ? PyMem_RawMalloc((size_t)(4 * length + BLOCK) * sizeof *room) : NULL;
+    if (room) {
+        const uint8_t *special = v[SPECIAL].buf, *first = memchr(special, 1, (size_t)v[SPECIAL].len);
+        const Ids ids = {special, first ? first - special : 0, first ? v[SPECIAL].len - 1 : -1, v[BEFORE].buf,
+                         v[BEFORE].len / word, num_ordinary};
+        int64_t *filled = v[FILLED].buf;
         Py_BEGIN_ALLOW_THREADS;
-        for (Py_ssize_t row = 0; row < rows.num_rows; row++) {
-            const uint8_t *continues = (const uint8_t *)counted.buf + row * (rows.length - 1);
-            int64_t *tokens = (int64_t *)rows.tokens.buf + row * rows.length;
-            uint64_t begin = begin_of(&rows, row);
-            Py_ssize_t filled = ((const int64_t *)rows.filled.buf)[row], start = 0;
-            while (start < filled) {
-                const uint8_t *end = memchr(continues + start, 0, (size_t)(filled - 1 - start));
-                Py_ssize_t stop = end ? end - continues + 1 : filled;
-                fill_document(&rows, tokens, start, stop, begin, chances, lowest, sentinels, copy);
-                start = stop;
-            }
+        int is_wide = has_wide();
+        for (Py_ssize_t i = 0; i < num_rows; i++) {
+            Row row = {(int64_t *)v[TOKENS].buf + i * length, length, filled[i],
+                       v[CONTINUES].buf ? (uint8_t *)v[CONTINUES].buf + i * length : NULL,
+                       v[LABELS].buf ? (int64_t *)v[LABELS].buf + i * (length - 1) : NULL,
+                       ((const int64_t *)v[SAMPLES].buf)[i], room, room + length, (Py_ssize_t *)room + 2 * length,
+                       (uint64_t *)room + 3 * length};
+            (is_wide ? apply_wide : apply_plain)(&row, &ids, v[STEPS].buf, num_steps);
+            filled[i] = row.filled;
         }
         Py_END_ALLOW_THREADS;
     }
-    PyMem_RawFree(copy);
-    release_rows(&rows);
-    PyBuffer_Release(&counted);
-    if (!sound) return refuse();
-    if (!copy) return PyErr_NoMemory();
-    Py_RETURN_NONE;
-}
-
-/* next_tokens(labels, tokens, counted): the label of each input is the next token where it counts, and
-   IGNORED elsewhere; labels and `counted` are (rows, length - 1). */
-PyObject *next_tokens(PyObject *self, PyObject *arguments) {
-    Py_buffer labels, tokens, counted;
-    (void)self;
-    if (!PyArg_ParseTuple(arguments, "w*y*y*", &labels, &tokens, &counted)) return NULL;
-    Py_ssize_t size = counted.len, num_rows = tokens.len / (Py_ssize_t)sizeof(int64_t) - size;
-    int sound = num_rows >= 0 && labels.len == size * (Py_ssize_t)sizeof(int64_t) &&
-                tokens.len == (size + num_rows) * (Py_ssize_t)sizeof(int64_t) &&
-                (num_rows ? size % num_rows == 0 : size == 0);
-    if (sound) {
-        Py_BEGIN_ALLOW_THREADS;
-        for (Py_ssize_t row = 0; row < num_rows; row++) {
-            Py_ssize_t width = size / num_rows;
-            const int64_t *next = (const int64_t *)tokens.buf + row * (width + 1) + 1;
-            const uint8_t *counts = (const uint8_t *)counted.buf + row * width;
-            int64_t *label = (int64_t *)labels.buf + row * width;
-            memcpy(label, next, (size_t)width * sizeof *label);
-            for (Py_ssize_t column = 0; column < width; column++) { /* few do not count, or at the end */
-                const uint8_t *found = memchr(counts + column, 0, (size_t)(width - column));
-                if (!found) break;
-                for (column = found - counts; column < width && !counts[column]; column++)
-                    label[column] = IGNORED;
-            }
-        }
-        Py_END_ALLOW_THREADS;
+    PyMem_RawFree(room);
+    for (int i = 0; i < NUM_VIEWS; i++) PyBuffer_Release(&v[i]);
+    if (!sound) {
+        PyErr_SetString(PyExc_ValueError, "the arrays are not those of one group of rows");
+        return NULL;
     }
-    PyBuffer_Release(&labels);
-    PyBuffer_Release(&tokens);
-    PyBuffer_Release(&counted);
-    if (!sound) return refuse();
+    if (!room) return PyErr_NoMemory();
     Py_RETURN_NONE;
 }

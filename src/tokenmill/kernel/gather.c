@@ -14,6 +14,7 @@ typedef struct {
     int width;          /* bytes of a token */
     int is_signed;
     Py_buffer **views;  /* of each run; NULL: not there */
+    const char **tokens; /* the first one of each run; NULL: not there */
     int in_use;         /* calls that copy just now, without the lock of the interpreter */
 } Maps;
 
@@ -56,6 +57,16 @@ static const Copy COPY_OF[8][4] = {ROW(u8), ROW(i8), ROW(u16), ROW(i16), ROW(u32
 LARGEST(u8) LARGEST(u16) LARGEST(u32) LARGEST(u64)
 static uint64_t (*const LARGEST_OF[4])(const void *, int64_t) = {largest_u8, largest_u16, largest_u32, largest_u64};
 
+/* Clears the flag of each token that is the mark. */
+#define UNMARK(FROM)                                                                     \
+    static void unmark_##FROM(uint8_t *flags, const void *from, int64_t count, uint64_t mark) { \
+        const any_##FROM *source = from;                                                 \
+        for (int64_t i = 0; i < count; i++) flags[i] &= source[i] != (any_##FROM)mark;   \
+    }
+UNMARK(u8) UNMARK(u16) UNMARK(u32) UNMARK(u64)
+static void (*const UNMARK_OF[4])(uint8_t *, const void *, int64_t, uint64_t) = {unmark_u8, unmark_u16, unmark_u32,
+                                                                                 unmark_u64};
+
 /* 0, 1, 2, 3 for 1, 2, 4, 8 bytes; else -1. */
 static int power_of(Py_ssize_t width) {
     return width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : width == 8 ? 3 : -1;
@@ -80,13 +91,15 @@ static void release(Maps *self, int64_t run) {
     PyBuffer_Release(self->views[run]);
     free(self->views[run]);
     self->views[run] = NULL;
+    self->tokens[run] = NULL;
 }
 
 static void maps_dealloc(PyObject *object) {
     Maps *self = (Maps *)object;
     PyTypeObject *type = Py_TYPE(object);
-    for (int64_t run = 0; self->views && run < self->num_runs; run++) release(self, run);
+    for (int64_t run = 0; self->tokens && run < self->num_runs; run++) release(self, run);
     free(self->views);
+    free(self->tokens);
     free(self->edges);
     freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
     free_object(object);
@@ -118,7 +131,8 @@ static PyObject *maps_new(PyTypeObject *type, PyObject *arguments, PyObject *key
         self->is_signed = is_signed;
         self->edges = malloc((size_t)edges.len);
         self->views = calloc((size_t)num_runs, sizeof *self->views);
-        if (!self->edges || !self->views) {
+        self->tokens = calloc((size_t)num_runs, sizeof *self->tokens);
+        if (!self->edges || !self->views || !self->tokens) {
             PyErr_NoMemory();
             Py_DECREF((PyObject *)self);
             self = NULL;
@@ -169,6 +183,7 @@ static PyObject *maps_put(PyObject *object, PyObject *arguments) {
     }
     release(self, run);
     self->views[run] = view;
+    self->tokens[run] = view->buf;
     Py_RETURN_NONE;
 }
 
@@ -187,6 +202,9 @@ typedef struct {
     Py_ssize_t num_spans;
     char *out;
     int64_t num_rows, row_length, width;
+    uint8_t *flags; /* as many as tokens of the rows, or NULL */
+    uint64_t mark;  /* clears a flag: that of its own token, or that of the token after it */
+    int marks_next;
 } Spans;
 
 static inline int is_inside(const Maps *self, const Spans *spans, Py_ssize_t span) {
@@ -197,21 +215,22 @@ static inline int is_inside(const Maps *self, const Spans *spans, Py_ssize_t spa
            start <= self->edges[self->num_runs] - length;
 }
 
-enum { AHEAD = 2, LINE = 64, MOST_FETCHED = 4096 /* bytes; the processor sees by itself what follows */ };
+enum { AHEAD = 8192, LINE = 64 }; /* bytes */
 
-/* Ask for the bytes of a later span: to wait for memory is most of what a copy costs. Inline, or gcc
-   leaves the call out: to it, asking for memory has no effect. */
-static inline __attribute__((always_inline)) void fetch_ahead(const Maps *self, const Spans *spans, Py_ssize_t span) {
-    if (span >= spans->num_spans || !is_inside(self, spans, span) || !spans->length[span]) return;
+/* Ask for the bytes of a later span: to wait for memory is most of what a copy costs. Returns how many
+   they are. Inline, or gcc leaves the call out: to it, asking for memory has no effect. */
+static inline __attribute__((always_inline)) int64_t fetch(const Maps *self, const Spans *spans, Py_ssize_t span) {
+    if (!is_inside(self, spans, span) || !spans->length[span]) return 0;
     int64_t start = spans->start[span], run = run_of(self, start);
-    if (!self->views[run]) return;
     int64_t tokens = self->edges[run + 1] - start;
     if (tokens > spans->length[span]) tokens = spans->length[span];
     int64_t bytes = tokens * self->width;
-    if (bytes > MOST_FETCHED) bytes = MOST_FETCHED;
-    const char *from = (const char *)self->views[run]->buf + (start - self->edges[run]) * self->width;
-    for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(from + i);
-    __builtin_prefetch(from + bytes - 1);
+    if (!self->tokens[run]) return bytes;
+    const char *from = self->tokens[run] + (start - self->edges[run]) * self->width;
+    int64_t asked = bytes < AHEAD ? bytes : AHEAD; /* the processor sees by itself what follows */
+    for (int64_t i = 0; i < asked; i += LINE) __builtin_prefetch(from + i);
+    __builtin_prefetch(from + asked - 1);
+    return bytes;
 }
 
 /* Copies spans from `first` on. Returns the number of those before which all are done; if that is not
@@ -222,32 +241,42 @@ static Py_ssize_t copy_spans(const Maps *self, const Spans *spans, uint64_t larg
     int power = power_of(self->width);
     Copy copy = COPY_OF[2 * power + self->is_signed][power_of(spans->width)];
     uint64_t (*largest_of)(const void *, int64_t) = LARGEST_OF[power];
-    int checks = self->width == 8 ? largest < UINT64_MAX : largest < ((uint64_t)1 << 8 * self->width) - 1;
+    uint64_t most = UINT64_MAX >> (64 - 8 * self->width); /* the largest of all ids */
+    int checks = largest < most, marks = spans->flags && spans->mark <= most >> self->is_signed;
+    Py_ssize_t next = first; /* span to ask for */
+    int64_t asked = 0, copied = 0; /* bytes */
     for (Py_ssize_t span = first; span < spans->num_spans; span++) {
         if (!is_inside(self, spans, span)) {
             *missing = -2;
             return span;
         }
-        fetch_ahead(self, spans, span + AHEAD);
+        for (; next < spans->num_spans && asked - copied <= AHEAD; next++) asked += fetch(self, spans, next);
         int64_t start = spans->start[span], left = spans->length[span];
-        char *to = spans->out + (spans->row[span] * spans->row_length + spans->column[span]) * spans->width;
+        int64_t column = spans->column[span], row_begin = spans->row[span] * spans->row_length;
+        char *to = spans->out + (row_begin + column) * spans->width;
         for (int64_t run = left ? run_of(self, start) : 0; left; run++) {
             int64_t here = self->edges[run + 1] - start;
             if (here > left) here = left;
             if (!here) continue; /* an empty run */
-            if (!self->views[run]) {
+            if (!self->tokens[run]) {
                 *missing = run;
                 return span;
             }
-            const char *from = (const char *)self->views[run]->buf + (start - self->edges[run]) * self->width;
+            const char *from = self->tokens[run] + (start - self->edges[run]) * self->width;
             copy(to, from, here);
             if (checks && largest_of(from, here) > largest) {
                 *missing = -1;
                 return span;
             }
+            if (marks) {
+                int64_t flag = column + spans->marks_next, room = spans->row_length - flag;
+                UNMARK_OF[power](spans->flags + row_begin + flag, from, here < room ? here : room, spans->mark);
+            }
             to += here * spans->width;
+            column += here;
             start += here;
             left -= here;
+            copied += here * self->width;
         }
     }
     return spans->num_spans;
@@ -263,30 +292,40 @@ static int get_numbers(PyObject *object, Py_buffer *view, Py_ssize_t count) {
     return 0;
 }
 
-/* gather(out, row, column, start, length, largest, first) -> (done, missing): the spans from number
-   `first` on go to `out`, a contiguous (rows, columns) array. When done is less than the number of
-   spans, span `done` needs the run `missing`; or it holds an id above `largest`, seen as unsigned, and
-   `missing` is -1. */
+/* gather(out, row, column, start, length, largest, first, flags, mark, marks_next) -> (done, missing): the
+   spans from number `first` on go to `out`, a contiguous (rows, columns) array. When done is less than the
+   number of spans, span `done` needs the run `missing`; or it holds an id above `largest`, seen as
+   unsigned, and `missing` is -1. If `flags` are given, a byte for each token of the rows, the flag of each
+   token that is the mark is cleared; with `marks_next`, that of the token after it in its row. */
 static PyObject *maps_gather(PyObject *object, PyObject *arguments) {
     Maps *self = (Maps *)object;
     PyObject *rows, *given[4];
-    unsigned long long largest;
+    unsigned long long largest, mark;
     Py_ssize_t first;
-    if (!PyArg_ParseTuple(arguments, "OOOOOKn", &rows, &given[0], &given[1], &given[2], &given[3], &largest, &first))
+    int marks_next;
+    Py_buffer out, views[4], flags;
+    if (!PyArg_ParseTuple(arguments, "OOOOOKnz*Kp", &rows, &given[0], &given[1], &given[2], &given[3], &largest,
+                          &first, &flags, &mark, &marks_next))
         return NULL;
-    Py_buffer out, views[4];
-    if (PyObject_GetBuffer(rows, &out, PyBUF_ND | PyBUF_WRITABLE)) return NULL;
-    int held = 0;
     PyObject *result = NULL;
+    int held = 0;
+    if (PyObject_GetBuffer(rows, &out, PyBUF_ND | PyBUF_WRITABLE)) {
+        PyBuffer_Release(&flags);
+        return NULL;
+    }
     if (out.ndim != 2 || power_of(out.itemsize) < 0) {
         PyErr_SetString(PyExc_ValueError, "rows are a contiguous 2-D array of integers");
+        goto finish;
+    }
+    if (flags.buf && (flags.readonly || flags.len != out.shape[0] * out.shape[1])) {
+        PyErr_SetString(PyExc_ValueError, "there must be one flag for each token of the rows");
         goto finish;
     }
     for (; held < 4; held++)
         if (!get_numbers(given[held], &views[held], held ? views[0].shape[0] : -1)) goto finish;
     Spans spans = {
         views[0].buf,  views[1].buf, views[2].buf, views[3].buf, views[0].shape[0],
-        out.buf, out.shape[0], out.shape[1], out.itemsize,
+        out.buf, out.shape[0], out.shape[1], out.itemsize, flags.buf, mark, marks_next,
     };
     if (first < 0) first = 0;
     int64_t missing = -1;
@@ -303,6 +342,7 @@ static PyObject *maps_gather(PyObject *object, PyObject *arguments) {
 finish:
     while (held) PyBuffer_Release(&views[--held]);
     PyBuffer_Release(&out);
+    PyBuffer_Release(&flags);
     return result;
 }
 

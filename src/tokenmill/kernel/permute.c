@@ -4,7 +4,6 @@
 
 #define NUM_ROUNDS 6
 #define BLOCK 512 /* numbers of which it is remembered whether they go again */
-#define ALWAYS_INLINE inline __attribute__((always_inline)) /* for each kind of call by itself */
 #define LANES 8   /* numbers that go through the network together, so that none waits for another */
 
 /* The permutation of range(size) by some keys: a Feistel network over 4^half_bits numbers. */

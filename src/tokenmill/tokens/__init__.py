@@ -10,13 +10,10 @@ sentencepiece.py       SentencePiece `.model`
 bytes_and_chars.py     `bytes`: one id a byte; `chars`: one id a character, learned from the input
 split_patterns.py      published split patterns: their names, how they are written, gigatoken's code
 fast_forms.py          the forms of a `tokenizer.json` that gigatoken has
-sentencepiece_form.py  the SentencePiece models that gigatoken has
-same_ids.py            texts of many scripts, and the first one on which two encoders differ
+same_ids.py            tokenizers with two encoders, and the proof that both give the same ids
 gigatoken.py           the fast encoder, with its memory bounded
-slow_ranks.py          tiktoken, for patterns that gigatoken does not know
+slow_ranks.py          tiktoken, for patterns that gigatoken does not have
 newer_characters.py    texts with characters that only gigatoken knows go to the package
-number_runs.py         the pattern that takes numbers in pairs, by a pattern that takes three
-library_failures.py    what a library raises, also a panic in Rust, is one of our errors
 cuts.py                where a text may be cut without changing its ids
 words.py               the pieces that a split pattern makes of a text, counted
 merges.py              counted words become merges

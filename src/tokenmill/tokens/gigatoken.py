@@ -3,19 +3,17 @@
 gigatoken encodes 150 to 400 MB/s on one core because it remembers the ids of every word it has
 seen. That memory has no limit of its own: 28 MB of English adds about 30 MB, but random letters
 add 6 bytes for each byte of text, 1.3 GB after 240 MB. So the encoder is thrown away and built
-again (0.1 s) when the process has grown by GROWTH_LIMIT since it was built, or after TEXT_LIMIT.
-Ids do not depend on it. SentencePiece's BPE runs at 50 to 150 MB/s; its words may be as long as a
-text, and one of 16 MB took 40 bytes of memory for each byte.
+again (0.1 s) when the process has grown by GROWTH_LIMIT since it was built. Ids do not depend on
+it. SentencePiece's BPE runs at 50 to 150 MB/s; its words may be as long as a text, and one of 16 MB
+took 40 bytes of memory for each byte.
 
 Where memory ends, it ends the process: it is not written in Python. So where the address space is
 limited (`ulimit -v`), what is left of it is compared with what encoding may take, before.
-
-Not for texts that are not UTF-8: SentencePiece's BPE then ends the process.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,8 @@ import numpy.typing as npt
 
 from tokenmill.base.human import human_bytes
 from tokenmill.errors import PrepareError, TokenmillError
-from tokenmill.tokens.library_failures import failures_of
-from tokenmill.tokens.tokenizer import Ends, Ids, ends_of
+from tokenmill.tokens.tokenizer import decode_texts, ends_of, failures_of
+from tokenmill.tokens.vocabulary import Ends, Ids
 
 try:
     import resource
@@ -32,9 +30,8 @@ except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
 GROWTH_LIMIT = 256 << 20  # bytes of resident memory
-TEXT_LIMIT = 4 << 30  # bytes of text, where resident memory can be asked for
-TEXT_LIMIT_UNSEEN = 64 << 20  # and where it cannot: worst case then 400 MB
-LOOK_EVERY = 4 << 20  # bytes of text; to ask for resident memory takes 70 us
+LOOK_EVERY = 16 << 20  # bytes of text, in which it grows by 100 MB at most
+UNSEEN_LIMIT = 64 << 20  # bytes of text, where the system does not tell resident memory
 BUILT_BYTES = 48 << 20  # of an encoder
 WORD_BYTES = 7
 PIECE_BYTES = 50  # for each byte of a text: of byte-level BPE, of SentencePiece's
@@ -44,9 +41,9 @@ SINGLY = 100_000  # texts of a process, at 2 us each: more are worth the 0.4 s t
 class Encoder:
     """gigatoken, built by a function when first used, and built again before it grows too large."""
 
-    def __init__(self, build: Callable[[], Any], *, memory_per_byte: int = WORD_BYTES) -> None:
+    def __init__(self, build: Callable[[], Any], *, is_sentencepiece: bool = False) -> None:
         self._build = build
-        self._memory_per_byte = memory_per_byte
+        self._is_sentencepiece = is_sentencepiece
         self._backend: Any = None
         self._text_seen = self._text_seen_at_last_look = 0
         self._texts_singly = 0
@@ -55,8 +52,11 @@ class Encoder:
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         if not texts:
             return np.empty(0, np.uint32), np.empty(0, np.int64)
+        if self._is_sentencepiece:
+            decode_texts(texts, "this tokenizer")  # what is not UTF-8 would end the process
         num_bytes = sum(map(len, texts))
-        check_address_space(BUILT_BYTES + self._memory_per_byte * num_bytes, num_bytes)
+        memory_per_byte = PIECE_BYTES if self._is_sentencepiece else WORD_BYTES
+        check_address_space(BUILT_BYTES + memory_per_byte * num_bytes, num_bytes)
         with failures_of("gigatoken", "encode a text with this tokenizer", kind=PrepareError):
             if self._backend is None:
                 self._backend = self._build()
@@ -81,16 +81,12 @@ class Encoder:
         return ids, offsets[1:] - offsets[0]
 
     def _is_worn(self) -> bool:
-        if self._text_seen < TEXT_LIMIT_UNSEEN // 4:
-            return False  # too little text to have grown by much
-        if self._text_seen >= TEXT_LIMIT:
-            return True
         if self._text_seen < self._text_seen_at_last_look + LOOK_EVERY:
             return False
         self._text_seen_at_last_look = self._text_seen
         size = resident_bytes()
         if size is None or self._size_when_built is None:
-            return self._text_seen >= TEXT_LIMIT_UNSEEN
+            return self._text_seen >= UNSEEN_LIMIT
         return size - self._size_when_built > GROWTH_LIMIT
 
 
@@ -101,21 +97,6 @@ def build_gigatoken(tree: dict[str, Any], where: str) -> Any:
     added = [token for token in tree.get("added_tokens") or [] if not token.get("special")]
     with failures_of("gigatoken", f"use {where}"):
         return load_hf_json(json.dumps({**tree, "added_tokens": added}))
-
-
-def encode_in_pieces(
-    encode: Callable[[Sequence[bytes]], tuple[Ids, Ends]],
-    texts: Sequence[bytes],
-    pieces_of: Callable[[bytes], Iterable[bytes]],
-) -> tuple[Ids, Ends]:
-    """Encode the pieces that each text is cut into; the ends are those of the texts."""
-    pieces: list[bytes] = []
-    last = np.empty(len(texts), np.int64)  # which piece is the last of each text
-    for number, text in enumerate(texts):
-        pieces += pieces_of(text)
-        last[number] = len(pieces) - 1
-    ids, ends = encode(pieces)
-    return ids, ends[last]
 
 
 def check_address_space(needed: int, num_bytes: int) -> None:

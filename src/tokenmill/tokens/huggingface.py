@@ -1,9 +1,8 @@
 """`tokenizer.json`, the file of the Hugging Face `tokenizers` package.
 
-Byte-level BPE and SentencePiece's BPE, of a form that gigatoken has exactly, are encoded by
-gigatoken, anything else by the `tokenizers` package itself, 20 to 100 times slower. Which of the
-two is decided once, when the file is loaded: both encode texts of many scripts, and a single other
-id rules gigatoken out. The choice is stored in the state.
+Byte-level BPE and SentencePiece's BPE, of a form that gigatoken has (`fast_forms.py`), are encoded
+by gigatoken once ids are compared, anything else by the `tokenizers` package, 20 to 100 times
+slower.
 
 What text means here:
 - nothing is added: the templates of BOS and EOS tokens are not applied;
@@ -13,9 +12,10 @@ What text means here:
 """
 
 import functools
+import itertools
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,19 +30,11 @@ from tokenmill.errors import (
     TokenizerMismatchError,
 )
 from tokenmill.tokens.cuts import pieces_of
-from tokenmill.tokens.fast_forms import byte_level_splits, fast_form, finds_added_tokens
-from tokenmill.tokens.gigatoken import (
-    PIECE_BYTES,
-    Encoder,
-    build_gigatoken,
-    encode_in_pieces,
-)
-from tokenmill.tokens.library_failures import failures_of
+from tokenmill.tokens.fast_forms import byte_level_splits, fast_form
+from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
 from tokenmill.tokens.newer_characters import with_exact
-from tokenmill.tokens.number_runs import in_pairs
-from tokenmill.tokens.same_ids import EncodeBatch, first_difference, in_context, probes
-from tokenmill.tokens.sentencepiece_form import fast_pieces
-from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
+from tokenmill.tokens.same_ids import ComparedTokenizer
+from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
 from tokenmill.tokens.tokenizer_json import (
     bytes_of_spelling,
     cuts_of,
@@ -50,7 +42,7 @@ from tokenmill.tokens.tokenizer_json import (
     parse,
     spellings_of,
 )
-from tokenmill.tokens.vocabulary import SpelledTokenizer, Vocabulary
+from tokenmill.tokens.vocabulary import Ends, Ids, Vocabulary
 
 # How published tokenizers spell the end of a document.
 END_OF_TEXT_NAMES = (
@@ -60,46 +52,50 @@ END_OF_TEXT_NAMES = (
 
 
 @dataclass(frozen=True)
-class HuggingFaceTokenizer(SpelledTokenizer):
+class HuggingFaceTokenizer(ComparedTokenizer):
     """What a `tokenizer.json` says, encoded by gigatoken or by tokenizers."""
 
     name: str
     content: str = field(repr=False)
     end_of_text_id: int
     end_of_text: str | None
-    backend: str
-    """`gigatoken` or `tokenizers`."""
-
-    @functools.cached_property
-    def _fast(self) -> EncodeBatch:
-        tree = _with_special_end(self.content, self.end_of_text_id)
-        fast = _fast_encoder(tree, self.name)
-        splits = byte_level_splits(tree)
-        if splits is None:
-            return fast  # SentencePiece's BPE asks for no kinds of characters
-        return with_exact(
-            fast,
-            self._encode_slowly,
-            splits=splits,
-            cuts=self.cuts,
-            is_normalized=tree.get("normalizer") is not None,
-        )
+    backend: str = "tokenizers"
+    package = "tokenizers"
 
     @functools.cached_property
     def _tree(self) -> dict[str, Any]:
         return parse(self.content, self.name)
 
     @functools.cached_property
+    def _encoded_tree(self) -> dict[str, Any]:
+        """The tree, with the end of a text marked special even where the file does not."""
+        added = [
+            {**token, "special": token.get("special") or token["id"] == self.end_of_text_id}
+            for token in self._tree.get("added_tokens") or []
+        ]
+        return {**self._tree, "added_tokens": added}
+
+    @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
         return Vocabulary(spellings_of(self._tree, self.name), name=self.name)
 
     @functools.cached_property
-    def _slow(self) -> Any:
-        return _build_slow(self.content, self.end_of_text_id, self.name)
+    def _fast(self) -> EncodeBatch:
+        tree = self._encoded_tree
+        form = fast_form(tree)
+        if form is None:
+            raise FormatError(f"gigatoken has no form of {self.name}")
+        build = functools.partial(build_gigatoken, form, self.name)
+        splits = byte_level_splits(tree)
+        if splits is None:  # SentencePiece's BPE asks for no kinds of characters
+            return Encoder(build, is_sentencepiece=True).encode_batch
+        is_normalized = tree.get("normalizer") is not None
+        fast = Encoder(build).encode_batch
+        return with_exact(fast, self._encode_slowly, splits=splits, is_normalized=is_normalized)
 
     @functools.cached_property
-    def vocab_size(self) -> int:
-        return self._vocabulary.size
+    def _slow(self) -> Any:
+        return _build_slow(self._encoded_tree, self.name)
 
     @functools.cached_property
     def special_ids(self) -> Mapping[str, int]:
@@ -120,27 +116,20 @@ class HuggingFaceTokenizer(SpelledTokenizer):
             return 200
         return PIECE_BYTES if self._tree["model"].get("byte_fallback") else 0
 
-    def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        return self._fast(texts) if self.backend == "gigatoken" else self._encode_slowly(texts)
-
     def _encode_slowly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        """Encode text by text: batches of `tokenizers` start a thread for each core."""
+        decode_texts(texts, self.name)
+        found = [self._encode_one(text) for text in texts]
+        return np.concatenate([np.empty(0, np.uint32), *found]), ends_of(found)
+
+    def _encode_one(self, text: bytes) -> Ids:
         """In pieces: `tokenizers` takes 160 bytes of memory for each byte that it gets at once."""
-        pieces = functools.partial(pieces_of, cuts=self.cuts)
-        return encode_in_pieces(self._encode_whole, texts, pieces)
-
-    def _encode_whole(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         with failures_of("tokenizers", f"encode a text with {self.name}", kind=PrepareError):
-            return encode_slowly(self._slow, decode_texts(texts, self.name))
-
-    def reference(self) -> "HuggingFaceTokenizer | None":
-        """The same tokenizer, encoded by `tokenizers`; None if it is this one."""
-        return self._with_backend("tokenizers") if self.backend == "gigatoken" else None
-
-    def _with_backend(self, backend: str) -> "HuggingFaceTokenizer":
-        other = replace(self, backend=backend)
-        built = vars(self)  # what takes long to build is shared
-        vars(other).update({n: built[n] for n in ("_tree", "_vocabulary", "_fast") if n in built})
-        return other
+            lists = [
+                self._slow.encode(piece.decode(), add_special_tokens=False).ids
+                for piece in pieces_of(text, self.cuts)
+            ]
+        return np.fromiter(itertools.chain.from_iterable(lists), np.uint32)
 
     @property
     def joins_spellings(self) -> bool:
@@ -178,10 +167,18 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokeni
         content = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise FormatError(f"{path} is not a tokenizer.json: {error}") from None
-    number, text = _end_of_text(parse(content, str(path)), end_of_text, str(path))
-    found = HuggingFaceTokenizer(path.name, content, number, text, "tokenizers")
-    _check_added(found, str(path))
-    return found._with_backend(_choose_backend(found))
+    tree = parse(content, str(path))
+    spellings = spellings_of(tree, str(path))
+    number, text = _end_of_text(tree, spellings, end_of_text, str(path))
+    found = HuggingFaceTokenizer(path.name, content, number, text)
+    vars(found).update(_tree=tree, _vocabulary=Vocabulary(spellings, name=path.name))
+    added = [str(token["content"]) for token in tree.get("added_tokens") or []]
+    _ = found._slow  # refuses tokens that the package does not find
+    if not found._gives_same_ids(added):
+        return found
+    fast = replace(found, backend="gigatoken")
+    vars(fast).update({**vars(found), "backend": "gigatoken"})  # what takes long to build is shared
+    return fast
 
 
 def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
@@ -201,22 +198,9 @@ def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
     return found
 
 
-def encode_slowly(tokenizer: Any, strings: Sequence[str]) -> tuple[Ids, Ends]:
-    """Encode with the `tokenizers` package, text by text.
-
-    Its own batches would start a thread for each core in every one of our processes.
-    """
-    parts = [
-        np.array(tokenizer.encode(string, add_special_tokens=False).ids, np.uint32)
-        for string in strings
-    ]
-    return np.concatenate(parts) if parts else np.empty(0, np.uint32), ends_of(parts)
-
-
 def _end_of_text(
-    tree: dict[str, Any], given: str | int | None, where: str
+    tree: dict[str, Any], spellings: dict[int, bytes], given: str | int | None, where: str
 ) -> tuple[int, str | None]:
-    spellings = spellings_of(tree, where)
     added = {str(token["content"]): int(token["id"]) for token in tree.get("added_tokens") or []}
     shown = ", ".join(sorted(added)[:20]) or "none"
     if isinstance(given, int):
@@ -239,89 +223,38 @@ def _end_of_text(
     )
 
 
-def _check_added(tokenizer: HuggingFaceTokenizer, where: str) -> None:
-    """Refuse added tokens that `tokenizers` gives other ids, or one of two by chance."""
-    slow = tokenizer._slow
-    by_text = dict[str, str]()
-    for token in tokenizer._tree.get("added_tokens") or []:
-        text = token["content"]
-        number = token["id"]
-        found = slow.token_to_id(text)
-        if found not in (None, number):
-            raise FormatError(
-                f"{where} gives the added token {text!r:.60} the id {number}, but `tokenizers` "
-                f"counts it as {found}: another token has its id, or ids are left out"
-            )
-        if slow.normalizer is not None and token.get("normalized", True):
-            normal = slow.normalizer.normalize_str(text)
-            if by_text.setdefault(normal, text) != text:
-                raise FormatError(
-                    f"{where} has two added tokens that are the same to its normalizer: "
-                    f"{by_text[normal]!r:.60} and {text!r:.60}"
-                )
-
-
-def _choose_backend(tokenizer: HuggingFaceTokenizer) -> str:
-    """gigatoken if it has this form and gives the ids of `tokenizers` for every probe."""
-    added = [str(token["content"]) for token in tokenizer._tree.get("added_tokens") or []]
-    if not finds_added_tokens(tokenizer._tree):
-        return "tokenizers"
-    try:
-        differs = first_difference(
-            tokenizer._fast, tokenizer._encode_slowly, probes() + in_context(added)
-        )
-    except (FormatError, PrepareError):
-        differs = 0  # a form that gigatoken does not have; the slow way is the exact one
-    return "gigatoken" if differs is None else "tokenizers"
-
-
-def _fast_encoder(tree: dict[str, Any], where: str) -> EncodeBatch:
-    """gigatoken on this file; FormatError for a form that it does not have."""
-    form = fast_form(tree)
-    if form is None:
-        raise FormatError(f"gigatoken has no form of {where}")
-    if form.is_sentencepiece:
-        return fast_pieces(form.tree, where)
-    encode = Encoder(functools.partial(build_gigatoken, form.tree, where)).encode_batch
-    return in_pairs(encode) if form.in_pairs else encode
-
-
-def _with_special_end(content: str, end_of_text_id: int) -> dict[str, Any]:
-    """The tree, with the end of a text marked special even where the file does not."""
-    tree: dict[str, Any] = json.loads(content)
-    for token in tree.get("added_tokens") or []:
-        if token["id"] == end_of_text_id:
-            token["special"] = True
-    return tree
-
-
-def _build_slow(content: str, end_of_text_id: int, where: str) -> Any:
+def _build_slow(tree: dict[str, Any], where: str) -> Any:
     try:
         from tokenizers import Tokenizer
     except ImportError:
         raise MissingExtraError(where, package="tokenizers", extra="tokenizers") from None
-    tree = _with_special_end(content, end_of_text_id)
     with failures_of("tokenizers", f"read {where}"):
-        _check_normalized(tree, where, Tokenizer.from_str)
         tokenizer = Tokenizer.from_str(json.dumps(tree))
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = True
+        _check_added(tokenizer, tree.get("added_tokens") or [], where)
     return tokenizer
 
 
-def _check_normalized(tree: dict[str, Any], where: str, build: Callable[[str], Any]) -> None:
-    """Refuse added tokens of which nothing is left: `tokenizers` would find them for ever."""
-    added = [token for token in tree.get("added_tokens") or [] if token.get("normalized", True)]
-    if not added or not tree.get("normalizer"):
-        return
-    nothing = {"type": "BPE", "vocab": {}, "merges": []}
-    alone = build(
-        json.dumps({**tree, "model": nothing, "added_tokens": [], "post_processor": None})
-    )
+def _check_added(tokenizer: Any, added: list[dict[str, Any]], where: str) -> None:
+    """Refuse added tokens that `tokenizers` gives other ids, one of two by chance, or for ever."""
+    by_text = dict[str, str]()
     for token in added:
-        if not alone.normalizer.normalize_str(token["content"]):
+        text = token["content"]
+        found = tokenizer.token_to_id(text)
+        if found not in (None, token["id"]):
             raise FormatError(
-                f"{where}: the normalizer leaves nothing of its added token "
-                f"{token['content']!r:.60}"
+                f"{where} gives the added token {text!r:.60} the id {token['id']}, but "
+                f"`tokenizers` counts it as {found}: another token has its id, or ids are left out"
+            )
+        if tokenizer.normalizer is None or not token.get("normalized", True):
+            continue
+        normal = tokenizer.normalizer.normalize_str(text)
+        if not normal:
+            raise FormatError(f"{where}: the normalizer leaves nothing of its token {text!r:.60}")
+        if by_text.setdefault(normal, text) != text:
+            raise FormatError(
+                f"{where} has two added tokens that are the same to its normalizer: "
+                f"{by_text[normal]!r:.60} and {text!r:.60}"
             )

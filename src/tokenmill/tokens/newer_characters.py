@@ -7,7 +7,6 @@ is not listed here is split and joined alike by all of them.
 """
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
@@ -15,10 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.tokens.cuts import pieces_of
-from tokenmill.tokens.gigatoken import encode_in_pieces
-from tokenmill.tokens.same_ids import EncodeBatch
-from tokenmill.tokens.tokenizer import Ends, Ids
+from tokenmill.tokens.tokenizer import EncodeBatch
+from tokenmill.tokens.vocabulary import Ends, Ids
 
 BLOCK = 1 << 18  # bytes that are looked at together: what fits a cache
 
@@ -48,16 +45,11 @@ JOINED = (
 
 
 def with_exact(
-    fast: EncodeBatch,
-    exact: EncodeBatch,
-    *,
-    splits: Sequence[str],
-    cuts: re.Pattern[bytes] | None,
-    is_normalized: bool,
+    fast: EncodeBatch, exact: EncodeBatch, *, splits: Sequence[str], is_normalized: bool
 ) -> EncodeBatch:
-    """`fast`, but where a text has characters that are newer, `exact` encodes what is around them.
+    """`fast`, but texts that have characters that are newer are encoded by `exact`.
 
-    `splits` are the expressions that split a text, `cuts` is where it may be cut before that.
+    `splits` are the expressions that split a text.
     """
     asks_for_signs = any(kind in regex for regex in splits for kind in (r"\p{P}", r"\p{S}"))
     runs = [LETTERS, SIGNS if asks_for_signs else "", JOINED if is_normalized else ""]
@@ -69,10 +61,7 @@ def with_exact(
         # All texts at once: a look at each would take longer than to encode it, where it is short.
         if not has_newer(b"\n".join([text for text in texts if not text.isascii()])):
             return fast(texts)
-        return encode_in_pieces(encode_pieces, texts, functools.partial(pieces_of, cuts=cuts))
-
-    def encode_pieces(pieces: Sequence[bytes]) -> tuple[Ids, Ends]:
-        groups = groupby(pieces, has_newer)
+        groups = groupby(texts, has_newer)
         encoded = [(exact if is_newer else fast)(list(group)) for is_newer, group in groups]
         before = np.cumsum([0, *(len(ids) for ids, _ in encoded)]).tolist()
         ends = [start + ends for start, (_, ends) in zip(before, encoded, strict=False)]
@@ -83,22 +72,17 @@ def with_exact(
 
 @functools.cache
 def one_of_characters(runs: str) -> Callable[[bytes], bool]:
-    """Whether a text has a character of these runs of code points, as a function."""
+    """Whether a text has a character of these runs of code points, none of them ASCII."""
     is_newer = np.zeros(MOST_POINTS, np.bool_)
     for run in runs.split():
         points = [int(point, 16) for point in run.split("-")]
         is_newer[points[0] : points[-1] + 1] = True
-    return looks_for(is_newer)
-
-
-def looks_for(is_wanted: npt.NDArray[np.bool_]) -> Callable[[bytes], bool]:
-    """Whether a text has one of the characters of a table, none of them ASCII, as a function."""
-    leads = {chr(point).encode()[0] for point in np.flatnonzero(is_wanted).tolist()}
-    return functools.partial(_has_one, is_wanted, bytes(sorted(leads)))
+    leads = {chr(point).encode()[0] for point in np.flatnonzero(is_newer).tolist()}
+    return functools.partial(_has_one, is_newer, bytes(sorted(leads)))
 
 
 def _has_one(is_wanted: npt.NDArray[np.bool_], leads: bytes, text: bytes) -> bool:
-    """Looks only at characters that begin with one of these bytes: most scripts have none."""
+    """Look only at characters that begin with one of these bytes: most scripts have none."""
     data = np.frombuffer(text, np.uint8)
     for lead in leads:
         size, bits = (2, 0x1F) if lead < 0xE0 else (3, 0x0F) if lead < 0xF0 else (4, 0x07)

@@ -9,6 +9,7 @@ text. Texts are never cut: a piece may hold anything, also spaces.
 import base64
 import functools
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,18 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError, PrepareError
-from tokenmill.tokens.gigatoken import PIECE_BYTES
-from tokenmill.tokens.library_failures import failures_of
-from tokenmill.tokens.same_ids import EncodeBatch, first_difference, in_context, probes
-from tokenmill.tokens.sentencepiece_form import as_tokenizer_json, fast_pieces
-from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
-from tokenmill.tokens.vocabulary import SpelledTokenizer, Vocabulary, bytes_of_piece
+from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
+from tokenmill.tokens.same_ids import ComparedTokenizer
+from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
+from tokenmill.tokens.vocabulary import Ends, Ids, Vocabulary, bytes_of_piece
 
 MOST_PIECES = 200  # that are looked for in a text as they are
+LONGEST_PIECE = 512  # bytes; gigatoken looks up every way to cut a piece in two
 
 
 @dataclass(frozen=True)
-class SentencePieceTokenizer(SpelledTokenizer):
+class SentencePieceTokenizer(ComparedTokenizer):
     """A SentencePiece model."""
 
     name: str
@@ -37,7 +37,7 @@ class SentencePieceTokenizer(SpelledTokenizer):
     end_of_text_id: int
     end_of_text: str | None = None
     backend: str = "sentencepiece"
-    """`gigatoken` or `sentencepiece`."""
+    package = "sentencepiece"
 
     @property
     def memory_per_byte(self) -> int:
@@ -46,20 +46,19 @@ class SentencePieceTokenizer(SpelledTokenizer):
 
     @functools.cached_property
     def _fast(self) -> EncodeBatch:
-        return fast_pieces(as_tokenizer_json(self.model, self._processor, self.name), self.name)
+        tree = as_tokenizer_json(self.model, self._processor, self.name)
+        build = functools.partial(build_gigatoken, tree, self.name)
+        return Encoder(build, is_sentencepiece=True).encode_batch
 
     @functools.cached_property
     def _processor(self) -> Any:
         return _processor(self.model, self.name)
 
     @functools.cached_property
-    def vocab_size(self) -> int:
-        """All pieces, control pieces included."""
-        return int(self._processor.vocab_size())
-
-    @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
-        pieces = {i: self._processor.id_to_piece(i).encode() for i in range(self.vocab_size)}
+        pieces = {
+            i: self._processor.id_to_piece(i).encode() for i in range(self._processor.vocab_size())
+        }
         return Vocabulary(pieces, name=self.name)
 
     @functools.cached_property
@@ -68,19 +67,12 @@ class SentencePieceTokenizer(SpelledTokenizer):
         control = filter(self._processor.is_control, range(self.vocab_size))
         return {self._processor.id_to_piece(number): number for number in control}
 
-    def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        return self._fast(texts) if self.backend == "gigatoken" else self._encode_slowly(texts)
-
     def _encode_slowly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         strings = decode_texts(texts, self.name)
         with failures_of("sentencepiece", f"encode a text with {self.name}", kind=PrepareError):
             lists = self._processor.encode(strings, out_type=int, num_threads=1) if strings else []
         total = sum(map(len, lists))
         return np.fromiter(itertools.chain.from_iterable(lists), np.uint32, total), ends_of(lists)
-
-    def reference(self) -> "SentencePieceTokenizer | None":
-        """The same tokenizer, encoded by `sentencepiece`; None if it is this one."""
-        return replace(self, backend="sentencepiece") if self.backend == "gigatoken" else None
 
     @property
     def joins_spellings(self) -> bool:
@@ -128,18 +120,12 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> SentencePieceToke
     if not 0 <= number < size:
         raise ValueError(f"end_of_text={number} is not an id of {path} ({size:,} ids)")
     found = SentencePieceTokenizer(path.name, model, number, processor.id_to_piece(number))
-    try:
-        differs = first_difference(found._fast, found._encode_slowly, _probes(found))
-    except (FormatError, PrepareError):
-        return found  # a form that gigatoken does not have
-    return found if differs is not None else replace(found, backend="gigatoken")
-
-
-def _probes(tokenizer: SentencePieceTokenizer) -> list[bytes]:
-    """Also with pieces that are never text, and pieces that are taken whole."""
-    pieces = tokenizer._vocabulary.spellings.values()
+    pieces = found._vocabulary.spellings.values()
+    # Pieces that are never text, or are taken whole.
     strange = [p.decode() for p in pieces if p.startswith((b"<", b"[")) or not p.strip()]
-    return probes() + in_context([*tokenizer.special_ids, *strange[:MOST_PIECES]])
+    if found._gives_same_ids([*found.special_ids, *strange[:MOST_PIECES]]):
+        return replace(found, backend="gigatoken")
+    return found
 
 
 def from_state(state: dict[str, Any]) -> SentencePieceTokenizer:
@@ -169,3 +155,29 @@ def _processor(model: bytes, where: str) -> Any:
     if not loaded:
         raise FormatError(f"{where} is not a SentencePiece model")
     return processor
+
+
+def as_tokenizer_json(model: bytes, processor: Any, where: str) -> dict[str, Any]:
+    """The model as the tree of a `tokenizer.json`; FormatError where gigatoken has no such form.
+
+    The merges are in the order of their scores. That is exact where every score occurs once; where
+    two pieces have one score, sentencepiece merges the left pair first, wherever it is.
+    """
+    from gigatoken._load.sentencepiece import sentencepiece_to_tokenizer_json
+
+    ids = range(processor.vocab_size())
+    longest = max(len(processor.id_to_piece(i).encode()) for i in ids)
+    if longest > LONGEST_PIECE or any(map(processor.is_unused, ids)):
+        raise FormatError(f"gigatoken has no form of {where}: pieces are too long, or not used")
+    with failures_of("gigatoken", f"use {where}"):
+        tree: dict[str, Any] = json.loads(sentencepiece_to_tokenizer_json(model))
+    # Control pieces, and those that are taken whole before anything is merged.
+    taken = {token["id"] for token in tree["added_tokens"]}
+    scores = [
+        processor.get_score(i)
+        for i in ids
+        if i not in taken and not processor.is_unknown(i) and not processor.is_byte(i)
+    ]
+    if len(set(scores)) < len(scores):
+        raise FormatError(f"gigatoken has no form of {where}: pieces have equal scores")
+    return tree

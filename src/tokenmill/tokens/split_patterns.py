@@ -1,6 +1,6 @@
 r"""Split patterns: which pieces a text is split into, before BPE merges bytes inside each piece.
 
-A pattern is a regular expression. gigatoken runs none: it has code of its own for the published
+A pattern is a regular expression. gigatoken runs none: it has code of its own for most published
 patterns, ten times as fast. So a pattern is looked up here as it is written; tests compare each
 entry with tiktoken and with `tokenizers`. For each of them, the argument of `cuts.py` holds.
 
@@ -70,16 +70,14 @@ _POSSESSIVE_WORDS = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+"
 class SplitPattern(NamedTuple):
     """A published pattern."""
 
-    scheme: str
-    """gigatoken's name for it."""
+    scheme: str | None
+    """gigatoken's name for it; None: the package encodes."""
     splits: tuple[tuple[str, ...], ...] = ()
     """How files write it, the same in both dialects: one expression, or several in turn."""
     regexes: tuple[str, ...] = ()
     """How else it is written for rank files."""
     known: str | None = None
     """How gigatoken knows it, if not by the first of `splits`."""
-    in_pairs: bool = False
-    """Whether numbers are taken two at a time, where `scheme` takes three (`number_runs.py`)."""
 
 
 PATTERNS = {
@@ -111,14 +109,13 @@ PATTERNS = {
     "nemotron": SplitPattern("nemotron", ((_NEMOTRON,),)),
     "deepseek3": SplitPattern("deepseek_v3", (_DEEPSEEK3, (_DEEPSEEK3_AT_ONCE,))),
     "nanochat": SplitPattern(
-        "olmo3",
+        None,
         (
             (
                 rf"{_POSSESSIVE_WORDS}|\p{{N}}{{1,2}}| ?[^\s\p{{L}}\p{{N}}]++[\r\n]*"
                 r"|\s*[\r\n]|\s+(?!\S)|\s+",
             ),
         ),
-        in_pairs=True,
     ),
 }
 

@@ -22,20 +22,11 @@ import xxhash
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.gigatoken import Encoder
-from tokenmill.tokens.library_failures import failures_of
 from tokenmill.tokens.newer_characters import with_exact
-from tokenmill.tokens.number_runs import in_pairs
-from tokenmill.tokens.same_ids import EncodeBatch
 from tokenmill.tokens.slow_ranks import SlowRanks
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS, find_pattern
-from tokenmill.tokens.tokenizer import Ends, Ids
-from tokenmill.tokens.vocabulary import (
-    PROBE,
-    SpelledTokenizer,
-    Vocabulary,
-    check_ids,
-    fingerprint,
-)
+from tokenmill.tokens.tokenizer import EncodeBatch, Tokenizer, failures_of
+from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary, check_ids, fingerprint
 
 BUNDLED = Path(__file__).parent / "data" / "gpt2.tiktoken"
 END_OF_TEXT = "<|endoftext|>"
@@ -82,7 +73,7 @@ GPT2_FINGERPRINT = "0535bd0bd9170bb53321b65a1c3f17ba"
 
 
 @dataclass(frozen=True)
-class TiktokenTokenizer(SpelledTokenizer):
+class TiktokenTokenizer(Tokenizer):
     """Byte-level BPE by a rank file, through gigatoken; through tiktoken, ten times slower, where
     gigatoken does not know the pattern, or knows characters of a text that tiktoken does not."""
 
@@ -106,7 +97,12 @@ class TiktokenTokenizer(SpelledTokenizer):
     @property
     def backend(self) -> str:
         """`gigatoken` or `tiktoken`."""
-        return "gigatoken" if self.pattern in PATTERNS else "tiktoken"
+        return "tiktoken" if self._scheme is None else "gigatoken"
+
+    @property
+    def _scheme(self) -> str | None:
+        pattern = PATTERNS.get(self.pattern)
+        return pattern and pattern.scheme
 
     @property
     def cuts(self) -> re.Pattern[bytes] | None:
@@ -115,20 +111,18 @@ class TiktokenTokenizer(SpelledTokenizer):
     @property
     def memory_per_byte(self) -> int:
         """tiktoken was measured at 5 to 13."""
-        return 0 if self.pattern in PATTERNS else 20
+        return 20 if self._scheme is None else 0
 
     @functools.cached_property
     def _encode(self) -> EncodeBatch:
-        pattern = PATTERNS.get(self.pattern)
-        if pattern is None:
+        regex = ONE_EXPRESSION.get(self.pattern, self.pattern)
+        if self._scheme is None:
             why = f"the split pattern of {self.name}"
-            return SlowRanks(self.pattern, self._read_ranks, self.name, why).encode_batch
-        regex = ONE_EXPRESSION[self.pattern]
+            return SlowRanks(regex, self._read_ranks, self.name, why).encode_batch
         why = "a text with characters of Unicode 17"
-        encoder = Encoder(functools.partial(_build, self.data, pattern.scheme))
-        fast = in_pairs(encoder.encode_batch) if pattern.in_pairs else encoder.encode_batch
         exact = SlowRanks(regex, self._read_ranks, self.name, why).encode_batch
-        return with_exact(fast, exact, splits=(regex,), cuts=self.cuts, is_normalized=False)
+        fast = Encoder(functools.partial(_build, self.data, self._scheme)).encode_batch
+        return with_exact(fast, exact, splits=(regex,), is_normalized=False)
 
     @property
     def vocab_size(self) -> int:

@@ -3,10 +3,7 @@
 import functools
 import json
 import re
-from itertools import pairwise
 from typing import Any
-
-import numpy as np
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
@@ -17,7 +14,6 @@ from tokenmill.tokens.vocabulary import bytes_of_piece, check_ids
 # Options of BPE that change ids.
 _OPTIONS = ("dropout", "byte_fallback", "continuing_subword_prefix", "end_of_word_suffix")
 MOST_GROWTH = 64  # characters that a normalizer or decoder may put in the place of one
-NO_BYTE = 256  # in the table of byte letters
 
 
 def parse(content: str, where: str) -> dict[str, Any]:
@@ -130,9 +126,8 @@ def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
         is_table = isinstance(vocab, dict)
         texts = list(vocab) if is_table else [entry[0] for entry in vocab]
         numbers = map(int, vocab.values()) if is_table else range(len(texts))
-        is_plain = is_plain_byte_level(tree)
-        spelled = _all_from_byte_level(texts) if is_plain else map(_from_text, texts)
-        spellings = dict(zip(numbers, spelled, strict=True))
+        spell = _from_byte_level if is_plain_byte_level(tree) else _from_text
+        spellings = dict(zip(numbers, map(spell, texts), strict=True))
         for token in tree.get("added_tokens") or []:
             spellings[int(token["id"])] = _from_text(token["content"])
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -156,28 +151,18 @@ def _from_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _all_from_byte_level(texts: list[str]) -> list[bytes]:
-    """`_from_byte_level` of each: joined, looked up in one table, and cut again."""
-    joined = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
-    table = np.full(0x100 + 256, NO_BYTE, np.uint16)
-    table[[ord(letter) for letter in byte_letters()]] = list(byte_letters().values())
-    found = table.take(joined, mode="clip")
-    others = np.concatenate([[0], np.cumsum(found == NO_BYTE)])
-    ends = np.cumsum([0, *map(len, texts)])
-    data = found.astype(np.uint8).tobytes()
-    cuts = ends.tolist()
-    spellings = [data[start:end] for start, end in pairwise(cuts)]
-    for number in np.flatnonzero(np.diff(others[ends])).tolist():
-        spellings[number] = _from_byte_level(texts[number])
-    return spellings
-
-
 def _from_byte_level(text: str) -> bytes:
-    letters = byte_letters()
     try:
-        return bytes(letters[letter] for letter in text)
-    except KeyError:
+        return text.translate(_bytes_by_letter()).encode("latin-1")
+    except UnicodeEncodeError:
         return _from_text(text)  # a special token is in the vocabulary as it is
+
+
+@functools.cache
+def _bytes_by_letter() -> dict[int, str]:
+    """For `str.translate`: a letter to the character of its byte, any other to none of Latin-1."""
+    bytes_of_letters = {ord(letter): chr(byte) for letter, byte in byte_letters().items()}
+    return {**dict.fromkeys(range(256), "\uffff"), **bytes_of_letters}
 
 
 @functools.cache

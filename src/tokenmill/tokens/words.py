@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError
-from tokenmill.tokens.library_failures import failures_of
 from tokenmill.tokens.same_ids import probes
 from tokenmill.tokens.slow_ranks import not_matched
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION
+from tokenmill.tokens.tokenizer import failures_of
 
 END = 0xFF  # between two documents: no byte of UTF-8
 _BLOCK = 1 << 20  # bytes that are cut at a time: what fits a cache

@@ -1,0 +1,115 @@
+"""MaskTokens and ReplaceTokens: inputs that are chosen at random become another id.
+
+Masking is masked language modelling (Devlin et al., 2018), for models that read in both directions.
+Each input is chosen with the chance `rate`. Of those chosen, a share `keep` stays as it is, a share
+`random` becomes an id drawn uniformly from all that are not special, and the rest becomes the mask
+token. The label of a chosen input is its own token, not the next one; all other labels are -100.
+
+Replacing makes the input of a model less reliable than the text it is to learn: each input becomes
+another id with the chance `rate`, drawn uniformly from all ids that are not special (the same id
+with the chance 1 / ids). Targets stay as they were, so the loss is that of the clean text.
+
+Special ids, padding and the last token of a row, which is a target only, are never chosen.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from tokenmill.augment.augmentation import (
+    CHANGE_INPUTS,
+    INPUTS,
+    MASKS,
+    Augmentation,
+    Rows,
+    check_rate,
+)
+from tokenmill.augment.known_ids import KnownIds
+from tokenmill.augment.row_random import RowRandom, chance_of, high, is_below
+from tokenmill.batches.batch import IGNORED
+
+MASK_NAMES = ("[MASK]", "<mask>", "<|mask|>", "<MASK>")
+
+
+class _InputNoise(Augmentation):
+    """`rate` of the inputs are chosen; each then stays, becomes a random id, or the mask."""
+
+    rate: float
+    mask_id: int | None = None
+    keep: float = 0.0
+    """Of those chosen, the share that stays as it is."""
+    random: float = 1.0
+    """Of those chosen, the share that becomes a random id."""
+
+    version: ClassVar[int] = 1
+
+    def apply(self, rows: Rows, random: RowRandom) -> None:
+        is_chosen = random.chosen(self.rate, rows.tokens.shape[1]) & ~rows.fixed
+        is_chosen[:, -1] = False
+        row, column = np.nonzero(is_chosen)  # (chosen inputs,) each
+        if self.stage == MASKS:
+            rows.labels = np.full((len(rows.tokens), rows.tokens.shape[1] - 1), IGNORED)
+            rows.labels[row, column] = rows.clean[row, column]
+            if rows.banned is not None:
+                rows.labels[rows.banned[:, :-1]] = IGNORED
+        bits = random.bits(row, column)
+        changes = ~is_below(high(bits), self.keep)
+        is_random = changes & is_below(high(bits), self.keep + self.random)
+        new = np.full(len(row), self.mask_id or 0)
+        if is_random.any():
+            new[is_random] = rows.ids.draw(bits[is_random])
+        rows.tokens[row[changes], column[changes]] = new[changes]
+
+    def step(self, ids: KnownIds) -> tuple[int, ...]:
+        chances = (self.rate, self.keep, self.keep + self.random)
+        has_labels = self.stage == MASKS
+        return CHANGE_INPUTS, *map(chance_of, chances), self.mask_id or 0, has_labels
+
+
+@dataclass(frozen=True)
+class MaskTokens(_InputNoise):
+    """Inputs that a model is to guess: `rate` of them, 80 % as the mask token, by default.
+
+    `keep` of these stay as they are, `random` become another id. The mask token is that of the
+    tokenizer unless `mask_id` is given. Labels are there only, and are the inputs' own tokens.
+    """
+
+    rate: float = 0.15
+    mask_id: int | None = None
+    keep: float = 0.1
+    random: float = 0.1
+
+    name: ClassVar[str] = "MaskTokens"
+    stage: ClassVar[int] = MASKS
+
+    def __post_init__(self) -> None:
+        check_rate("rate of MaskTokens", self.rate)
+        check_rate("keep of MaskTokens", self.keep)
+        check_rate("random of MaskTokens", self.random)
+        check_rate("keep + random of MaskTokens", self.keep + self.random)
+
+    def bound(self, ids: KnownIds) -> Self:
+        if self.random:
+            ids.check_can_draw("MaskTokens with random above 0")
+        return replace(self, mask_id=ids.find("mask_id", self.mask_id, MASK_NAMES))
+
+    def added_ids(self) -> tuple[int, ...]:
+        return () if self.mask_id is None else (self.mask_id,)
+
+
+@dataclass(frozen=True)
+class ReplaceTokens(_InputNoise):
+    """Each input, with the chance `rate`, becomes an id drawn at random; targets stay."""
+
+    rate: float
+
+    name: ClassVar[str] = "ReplaceTokens"
+    stage: ClassVar[int] = INPUTS
+
+    def __post_init__(self) -> None:
+        check_rate("rate of ReplaceTokens", self.rate)
+
+    def bound(self, ids: KnownIds) -> Self:
+        ids.check_can_draw(self.name)
+        return self
