@@ -13,16 +13,19 @@ from formats.conformance import DATA
 from formats.our_files import write_ours
 
 import tokenmill
-from tokenmill.formats.format import FileFormat, FolderFormat, TokenFormat, token_dtype
-from tokenmill.formats.not_tokens import HEADER_MARKS, header_bytes
-from tokenmill.formats.registry import (
+from tokenmill.formats.format import (
     FILE_SIGNS,
     FORMATS,
     READ_ONLY,
     WRITABLE,
+    FileFormat,
+    FolderFormat,
+    TokenFormat,
     format_to_write,
     load_format,
+    token_dtype,
 )
+from tokenmill.formats.not_tokens import HEADER_MARKS, header_bytes
 from tokenmill.formats.samples import SampleFormat
 from tokenmill.formats.writing import WriteTarget
 

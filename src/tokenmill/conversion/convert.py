@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -33,14 +33,19 @@ from tokenmill.conversion.document_stream import (
     stream,
 )
 from tokenmill.conversion.repack import repack
-from tokenmill.dataset import OpenKeywords, TokenDataset, Where
+from tokenmill.dataset import TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
-from tokenmill.formats.format import NO_LIMIT, TokenFormat, token_dtype
+from tokenmill.formats.format import (
+    NO_LIMIT,
+    WRITABLE,
+    TokenFormat,
+    format_to_write,
+    load_format,
+    token_dtype,
+)
 from tokenmill.formats.held_out import is_named, stated
-from tokenmill.formats.registry import WRITABLE, format_to_write, load_format
 from tokenmill.formats.writing import Writer, WriteTarget
-from tokenmill.shards.entries import checked_compression
-from tokenmill.shards.manifest import FILE_NAME
+from tokenmill.shards.manifest import FILE_NAME, checked_compression
 
 MAX_SHARDS = 10_000
 """Shards are larger than usual where there would be more of them than this."""
@@ -70,7 +75,7 @@ def convert(
     add_end_of_text: bool = False,
     allow_lost_documents: bool = False,
     overwrite: bool = False,
-    **how_to_open: Unpack[OpenKeywords],
+    **how_to_open: Any,
 ) -> Converted:
     """Write the dataset at `src` to the new folder `dst` in the format `to`.
 
@@ -150,7 +155,7 @@ def _is_ours(src: Where | list[Where]) -> bool:
     return isinstance(src, (str, os.PathLike)) and (Path(src) / FILE_NAME).is_file()
 
 
-def _open_whole(src: Where | list[Where], **how_to_open: Unpack[OpenKeywords]) -> TokenDataset:
+def _open_whole(src: Where | list[Where], **how_to_open: Any) -> TokenDataset:
     """All splits; documents end with the id of a tokenizer that was named, if that id occurs."""
     whole = dataset.open(src, "all", **how_to_open)
     if whole.end_of_text_id is not None or how_to_open.get("tokenizer") is None:

@@ -25,7 +25,7 @@ from tokenmill.reading.token_file import Lazy
 
 JSON_LIMIT = 64 << 20
 MIRRORED = "/tokenmill-objects-"
-"""In the path of a file that shows an object of a store (mirror.py)."""
+"""In the path of a file that shows an object of a store (remote.py)."""
 HEAD_BYTES = 128 << 10
 """The first bytes of an object that its file in a mirror holds."""
 MIXED = "tokens and index are of different builds, or one was cut; fetch or write both again"
@@ -34,7 +34,7 @@ MIXED = "tokens and index are of different builds, or one was cut; fetch or writ
 def open_whole(path: Path) -> BinaryIO:
     """Open a regular file with all its bytes, also where `path` is in a mirror."""
     if MIRRORED in str(path):
-        from tokenmill.formats.mirror import open_object
+        from tokenmill.formats.remote import open_object
 
         return open_object(path)
     return open(path, "rb", buffering=0, opener=regular)
@@ -61,18 +61,14 @@ def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
         ) from None
 
 
-def map_file(
-    path: Path, least: int, why: str, *, only_least: bool = False, unpacked: Lazy | None = None
-) -> mmap.mmap:
-    """Return a read-only map of a file that must have at least `least` bytes.
+def map_file(path: Path, length: int, why: str, file: BinaryIO | None = None) -> mmap.mmap:
+    """Return a read-only map of a file, of which the first `length` bytes will be looked at.
 
-    `only_least` if nothing after these is looked at; `unpacked` opens the content of a compressed
-    file.
+    `file` is what is mapped instead: the content of a compressed file.
     """
-    needed = least if only_least else HEAD_BYTES + 1
-    with unpacked() if unpacked else _open(path, needed) as file:
-        expect_at_least(path, os.fstat(file.fileno()).st_size, least, why)
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    with file or _open(path, length) as opened:
+        expect_at_least(path, os.fstat(opened.fileno()).st_size, length, why)
+        return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def ends_file(path: Path | str, count: int) -> Lazy:
@@ -111,7 +107,7 @@ def read_json(path: Path, form: Form) -> dict[str, Any]:
 def version_of(path: Path) -> tuple[str, str]:
     """Return what names a file and its present content: address and ETag of what a mirror shows."""
     if MIRRORED in str(path):
-        from tokenmill.formats.mirror import object_at
+        from tokenmill.formats.remote import object_at
 
         shown, _ = object_at(path)
         return shown.address, shown.etag
@@ -214,11 +210,12 @@ def mixed(path: Path | str, what: str) -> CorruptShardError:
     return CorruptShardError(f"{path} {what}", hint=MIXED)
 
 
-def whole_tokens(path: Path, num_bytes: int, itemsize: int, dtype_name: str) -> int:
+def whole_tokens(path: Path, num_bytes: int, dtype: np.dtype[Any]) -> int:
     """Return the number of tokens in a headerless run of bytes; a remainder is refused."""
-    if num_bytes % itemsize:
+    if num_bytes % dtype.itemsize:
         raise TruncatedShardError(
-            f"{path} has {num_bytes:,} bytes of tokens, no multiple of {itemsize} ({dtype_name})",
+            f"{path} has {num_bytes:,} bytes of tokens, no multiple of {dtype.itemsize} "
+            f"({dtype.name})",
             hint="the file was cut short, or its tokens are of another dtype",
         )
-    return num_bytes // itemsize
+    return num_bytes // dtype.itemsize

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.atomic import write_atomically
-from tokenmill.shards.entries import SourceEntry, TokenizerEntry
-from tokenmill.shards.manifest import ITEM_SIZE, Manifest
+from tokenmill.shards.manifest import ITEM_SIZE, Manifest, SourceEntry, TokenizerEntry
 
 MAX_SOURCES = 50
 # What would be Markdown in a cell of a table.

@@ -20,7 +20,7 @@ import xxhash
 from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.errors import CorruptShardError
-from tokenmill.shards.entries import PACKED_SUFFIX, EndsEntry, FileEntry, ShardEntry
+from tokenmill.shards.manifest import PACKED_SUFFIX, EndsEntry, FileEntry, ShardEntry
 
 
 class NewFile:
