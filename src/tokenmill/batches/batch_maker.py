@@ -82,8 +82,8 @@ class BatchMaker:
         self._padding = padding
         self._bans = bans
         self._augmenter = augmenter
-        # Rows that are augmented, with their labels, should stay in the processor's cache.
-        at_once = TOKENS_AT_ONCE if augmenter is None else TOKENS_AT_ONCE // 4
+        # Rows that are augmented have labels, too: fewer of them stay in the processor's cache.
+        at_once = TOKENS_AT_ONCE if augmenter is None else TOKENS_AT_ONCE // 2
         self._most_together = max(1, at_once // (share.batch_size * order.block_size))
         self._coming: tuple[Located, int] | None = None  # the steps from a number on
         reader.follow(self.spans_to_come)

@@ -18,9 +18,13 @@ class Padding:
         self._ids = np.array([data.end_of_text_id or 0 for data in datasets], np.int64)
 
     def fill(self, spans: Spans, out: np.ndarray) -> None:
-        """Fill the rows that have padding, (rows, columns), before their spans are read."""
-        padded = np.flatnonzero(spans.filled < out.shape[1])
-        out[padded] = self._ids[spans.row_sources[padded], None]
+        """Fill all columns that are padding in some row, before the spans are read.
+
+        `out` is (rows, columns).
+        """
+        first = int(spans.filled.min(initial=out.shape[1]))
+        ids = self._ids if len(self._ids) == 1 else self._ids[spans.row_sources]
+        out[:, first:] = ids[:, None]
         if self._begin_token is not None:
             after = spans.after_begin
             out[spans.row[after], spans.column[after] - 1] = self._begin_token
