@@ -160,7 +160,7 @@ def take(loader: Any, batches: int) -> int:
     for _ in range(batches):
         batch = next(loader)
         _inputs, _targets = batch
-        runs = batch.loss_mask if isinstance(loader, TorchLoader) else batch.banned_runs
+        runs = batch.loss_mask if isinstance(loader, TorchLoader) else batch.banned
         masked += runs is not None
     return masked
 

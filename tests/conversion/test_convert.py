@@ -23,8 +23,8 @@ from system_faults import RENAMES, injecting, needs_strace
 import tokenmill
 from tokenmill.cli import main
 from tokenmill.conversion.convert import convert
-from tokenmill.conversion.staging import open_staging
-from tokenmill.dataset import OpenKeywords, TokenDataset
+from tokenmill.conversion.staging import new_folder
+from tokenmill.dataset import TokenDataset
 from tokenmill.errors import (
     CorruptShardError,
     FormatError,
@@ -32,7 +32,7 @@ from tokenmill.errors import (
     TokenizerMismatchError,
     TokenmillError,
 )
-from tokenmill.formats.registry import WRITABLE
+from tokenmill.formats.format import WRITABLE
 from tokenmill.shards.verify import verify
 
 WRITABLE = WRITABLE
@@ -459,10 +459,10 @@ class TestWholeOrNotThere:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["ours", "out"]
 
     def test_two_conversions_to_one_target_do_not_meet(self, tmp_path, ours):
-        with open_staging(tmp_path / "out"), pytest.raises(LockedError, match="out is being"):
+        with new_folder(tmp_path / "out"), pytest.raises(LockedError, match="out is being"):
             convert(ours, tmp_path / "out", to="npy")
 
-        convert(ours, tmp_path / "out", to="npy")
+        convert(ours, tmp_path / "out", to="npy", overwrite=True)
 
     def test_an_error_of_the_disk_is_the_only_thing_that_is_said(self, tmp_path, ours):
         """No file may grow: what a writer still holds cannot be written when it is closed."""
@@ -624,7 +624,6 @@ def test_help_shows_every_argument_and_a_mistyped_one_is_named(tmp_path):
     how_to_open = set(inspect.signature(tokenmill.open).parameters) - {"path", "split"}
 
     assert {"to", "tokens_per_shard", *how_to_open} <= set(shown)
-    assert how_to_open == set(OpenKeywords.__annotations__)
     assert all(p.kind is not p.VAR_KEYWORD for p in shown.values())
     with pytest.raises(TypeError, match="did you mean 'tokenizer'"):
         convert(DATA / "megatron", tmp_path / "out", to="npy", tokeniser="gpt2")

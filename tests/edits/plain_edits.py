@@ -117,7 +117,9 @@ def tokens_of(ban, lengths):
     if ban.tokens is not None:
         return range(*ban.tokens)
     edges = list(pairwise(np.cumsum([0, *lengths]).tolist()))
-    return [token for document in ban.documents for token in range(*edges[document])]
+    runs = [run if isinstance(run, tuple) else (run, run) for run in ban.documents]
+    documents = [document for first, last in runs for document in range(first, last + 1)]
+    return [token for document in documents for token in range(*edges[document])]
 
 
 dealt_in_all = functools.cache(plain_deal)

@@ -27,7 +27,7 @@ import tokenmill
 from tokenmill import BatchLoader, Mixture
 from tokenmill.batches import BatchForm
 from tokenmill.edits import Add, Ban, Cap, Reweight, Skip, edit_state
-from tokenmill.edits.edited_order import is_over
+from tokenmill.edits.edited_order import EditedOrder
 from tokenmill.order.blocks import Blocks
 
 NUM_SCRIPTS = int(os.environ.get("TOKENMILL_EDIT_SCRIPTS", "80"))
@@ -222,7 +222,8 @@ class Script:
         if self.random.random() < 0.2 and not self.sizes[name]:
             self.sizes[name] = 1
             known = "data" if self.stages is None else name
-            if not is_over(self.loaders[0]._run.order, self.samples):
+            order = self.loaders[0]._run.order
+            if not (isinstance(order, EditedOrder) and order.is_over(self.samples)):
                 grown = Grown(known, documents_in(self.opened[name][1]))
                 self.edits.append((state["samples"], grown))
         self.begin(state)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from fractions import Fraction
 
 import flat
 import numpy as np
@@ -207,9 +208,16 @@ def test_bad_edits_are_refused_and_change_nothing():
         (lambda: Skip(steps=3), "give two numbers"),
         (lambda: Ban(), "give either documents"),
         (lambda: Ban(documents=[]), "at least one"),
-        (lambda: Ban(documents=[-1]), "each 0 or more"),
-        (lambda: Ban(documents=["a"]), "a list of numbers"),
+        (lambda: Ban(documents=7), "a list of numbers"),
+        (lambda: Ban(documents=[-1]), "is -1; it must be a whole number, at least 0"),
+        (lambda: Ban(documents=["a"]), "the number of a document is 'a'"),
+        (lambda: Ban(documents=[[[1, 2]]]), r"the number of a document is \[\[1, 2\]\]"),
+        (lambda: Ban(documents=[(5, 3)]), "5 to 3; they must rise"),
+        (lambda: Ban(documents=[10**300]), "and below 281,474,976,710,656"),
         (lambda: Ban(tokens=(5, 4)), "must be 0 or more, and rise"),
+        (lambda: Ban(tokens=(0, 1 << 60)), "a number of tokens is 1152921504606846976"),
+        (lambda: Skip(samples=(0, True)), "a number of samples is True"),
+        (lambda: Reweight({"web": "1e999999999"}), "must be a number"),
         (lambda: Cap({}), "give a number a source"),
         (lambda: Cap({"web": 0}), "the cap of 'web' is 0"),
         (lambda: Cap({"web": 1}, then="stop"), "known are: share, end"),
@@ -227,7 +235,10 @@ def test_a_value_that_is_wrong_by_itself_cannot_be_made(make, wrong):
     [
         Reweight({"web": 0.7, "code": 1}),
         Skip(samples=(3, 9)),
+        Reweight({"web": Fraction(1, 3), "code": Fraction(2, 3)}),
         Ban(documents=[9, 3, 4, 5]),
+        Ban(documents=[(10, 10**14), 5, (3, 12)]),
+        Ban(documents=range(10**14)),
         Ban(documents="forget.txt", source="web"),
         Ban(tokens=(3, 9)),
         Cap({"web": 4, "code": None}, then="end"),

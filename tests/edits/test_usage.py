@@ -10,8 +10,10 @@ from order.made_orders import source_order
 
 import tokenmill
 from tokenmill import BatchLoader, Mixture
-from tokenmill.edits import Add, Ban, Reweight, Skip, usage
-from tokenmill.edits.source_bans import SourceBans
+from tokenmill.edits import Add, Ban, Reweight, Skip
+from tokenmill.edits.bans import SourceBans
+from tokenmill.edits.usage import targets_before
+from tokenmill.order import order
 from tokenmill.order.blocks import Blocks
 
 BLOCK = 6
@@ -63,7 +65,7 @@ def tokens(num_tokens, seed=0):
     ],
 )
 def test_usage_equals_counting_every_target(in_shards, options, monkeypatch):
-    monkeypatch.setattr(usage, "MOST_SAMPLES", 5)  # several chunks
+    monkeypatch.setattr(order, "SPANS_AT_ONCE", 5)  # several chunks
     data = in_shards(tokens(200), LENGTHS, end_of_text=END)
     loader = BatchLoader(data, batch_size=2, block_size=BLOCK, **options)
 
@@ -135,7 +137,7 @@ def numbered_documents():
 
 
 def test_a_run_that_asks_again_looks_only_at_what_came_since(in_shards, monkeypatch):
-    monkeypatch.setattr(usage, "MOST_SAMPLES", 1)  # so that each sample is a call
+    monkeypatch.setattr(order, "SPANS_AT_ONCE", 1)  # so that each sample is a call
     loader = BatchLoader(in_shards(tokens(2000), [2000]), batch_size=1, block_size=2)
     calls = []
     for _ in range(300):
@@ -191,11 +193,10 @@ def test_whole_epochs_of_a_trillion_tokens_are_not_enumerated(monkeypatch):
     """10^12 tokens have 10^9 windows: to look at each would take minutes."""
     source = source_order(10**12, 1024, seed=7)
     edges = np.arange(0, 10**12 + 1, 10**10)
-    monkeypatch.setattr(usage, "MOST_SAMPLES", 1 << 10)
+    monkeypatch.setattr(order, "SPANS_AT_ONCE", 1 << 10)
 
-    all_of_it = list(usage._stretches(source, SourceBans()))
     num_samples = 5 * source.samples_per_epoch + 10_000
-    found = np.diff(usage._targets_before(edges, all_of_it, 0, num_samples))
+    found = np.diff(targets_before(edges, source, SourceBans(), 0, num_samples))
 
     assert found.sum() == 1024 * num_samples
     assert abs(found - 5 * 10**10).max() <= 5 + 5 * 1024 + 10_000 * 1024

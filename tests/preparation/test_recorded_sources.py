@@ -10,12 +10,11 @@ import tokenmill
 from tokenmill.errors import FormatError, PrepareError, SettingsMismatchError
 from tokenmill.look.inspect import inspect, lines
 from tokenmill.preparation.planning.settings import Settings
-from tokenmill.preparation.planning.shard_count import choose_shard_size
+from tokenmill.preparation.planning.sizes import choose_shard_size
 from tokenmill.preparation.prepare import prepare
-from tokenmill.preparation.workspace import recorded_sources
-from tokenmill.preparation.workspace.recorded_sources import by_folder
-from tokenmill.shards.entries import SourceEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.preparation.stages import commit
+from tokenmill.preparation.workspace.existing_dataset import by_folder
+from tokenmill.shards.manifest import Manifest, SourceEntry
 from tokenmill.shards.verify import verify
 from tokenmill.text.inputs.open_input import Source
 
@@ -35,7 +34,7 @@ NAMES = [f"{top}/{sub}/{n}.txt" for top in "ab" for sub in "xyz" for n in range(
 @pytest.fixture
 def few(monkeypatch):
     """As if a manifest could list only so many inputs."""
-    monkeypatch.setattr(recorded_sources, "MOST_LISTED", 6)
+    monkeypatch.setattr(commit, "MOST_LISTED", 6)
 
 
 def listed(folder):
@@ -169,7 +168,8 @@ def text_of(size, compression=None):
     ],
 )
 def test_shards_are_larger_where_there_would_be_too_many(settings, size, compression, expected):
-    found = choose_shard_size(Settings(**settings), text_of(size, compression))
+    sources = text_of(size, compression)
+    found = choose_shard_size(Settings(**settings), sources, is_given=False)
 
     assert found == expected
 

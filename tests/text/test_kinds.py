@@ -18,7 +18,7 @@ from text.naive import one_source, read_all
 
 from tokenmill.errors import BadInputError, MissingExtraError
 from tokenmill.text.inputs.units import Unit, cut_into_units
-from tokenmill.text.reading.bad_input import TooLargeError
+from tokenmill.text.reading.bad_input import BadInputPlace, TooLargeError
 from tokenmill.text.reading.chunks import ReadRules
 from tokenmill.text.reading.read import read_unit
 
@@ -200,7 +200,8 @@ def test_a_row_that_is_not_csv_ends_the_file(tmp_path, pack, bad, after):
     documents, dropped, chunks = read_all(path, SKIP, chunk_bytes=5)
 
     assert (documents, dropped) == ([b"fir\nst"], {NOT_CSV: 1})
-    assert [place for chunk in chunks for place in chunk.places] == [("row", 2, NOT_CSV, 0)]
+    places = [place for chunk in chunks for place in chunk.places]
+    assert places == [BadInputPlace("row", 2, NOT_CSV)]
     assert sum(chunk.bytes_in for chunk in chunks) == path.stat().st_size
     message = r"^a\.csv, row 2: not CSV: .*, in the row that starts on line 4\n"
     with pytest.raises(BadInputError, match=message) as refused:

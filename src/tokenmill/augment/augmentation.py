@@ -17,7 +17,7 @@ import numpy as np
 
 from tokenmill.augment.known_ids import KnownIds
 from tokenmill.augment.row_random import RowRandom
-from tokenmill.batches.batch import BannedRuns, RowGroup
+from tokenmill.batches.batch import RowGroup
 
 TEXT, INPUTS, MASKS = STAGES = (0, 1, 2)
 
@@ -57,13 +57,8 @@ class Rows:
         filled = group.filled
         if filled is None:
             filled = np.full(len(tokens), tokens.shape[1])
-        banned = None
-        if group.banned is not None and any(group.banned):
-            shape = (group.samples.shape[1], tokens.shape[1])
-            runs = [each or BannedRuns.of(np.zeros(shape, bool)) for each in group.banned]
-            banned = np.concatenate([each.flags(shape) for each in runs])
         samples = np.ascontiguousarray(group.samples.reshape(-1), np.int64)
-        return cls(tokens, samples, ids, filled, group.continues, banned)
+        return cls(tokens, samples, ids, filled, group.continues, group.banned)
 
     @property
     def clean(self) -> np.ndarray:

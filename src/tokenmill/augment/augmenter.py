@@ -26,7 +26,7 @@ from tokenmill.augment.augmentation import (
 from tokenmill.augment.known_ids import IdRules, KnownIds
 from tokenmill.augment.own_function import OwnFunction
 from tokenmill.augment.row_random import RowRandom, keys_of
-from tokenmill.batches.batch import IGNORED, BannedRuns, RowGroup
+from tokenmill.batches.batch import IGNORED, RowGroup
 from tokenmill.dataset import TokenDataset
 
 _NUMBERS_OF_A_STEP = 8  # its kind, two keys, and settings, as kernel/augment.c has them
@@ -106,11 +106,7 @@ class Augmenter:
         group.continues = None if self.hides_documents else rows.continues
         if self._pads:
             group.filled = rows.filled
-        if rows.banned is not None and group.banned is not None:
-            group.banned = [
-                None if before is None else BannedRuns.of(flags)
-                for before, flags in zip(group.banned, group.cut(rows.banned), strict=True)
-            ]
+        group.banned = rows.banned
 
     @functools.cached_property
     def _plan(self) -> list[tuple[Augmentation, int]]:

@@ -6,11 +6,10 @@ run.py               what a loader serves from: data, order, and the reader that
 passes.py            where the passes of a loader with `epochs` begin and end
 mixture.py           Mixture: several datasets by weight, as the data of a loader
 batch_maker.py       from a step number to arrays, many steps at a time
-located.py           rows of some steps that were located, and not yet read
-batch.py             Batch: tokens, inputs and targets, and where the rows come from
+batch.py             Batch: tokens, inputs and targets, and where the rows come from (Located)
 id_check.py          ids that a batch must not hold
 padding.py           begin tokens and padding, in rows of documents
-window_documents.py  where documents begin in windows: by an index, or by the end-of-text id
+window_documents.py  where documents begin in windows: by the end-of-text id, or by an index
 document_masks.py    document ids, positions, sequence lengths and loss mask of a batch
 window_source.py     samples by their numbers, as a plain sequence
 prefetch.py          one thread that makes batches ahead

@@ -1,12 +1,11 @@
 """One batch: a (batch_size, block_size + 1) array, its two views, and the names of its samples."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmill.batches.located import Located
 from tokenmill.order.spans import Spans
 
 if TYPE_CHECKING:
@@ -15,80 +14,32 @@ if TYPE_CHECKING:
 IGNORED = -100  # the label that cross-entropy leaves out, in torch and in Hugging Face models
 
 
-class BannedRuns(NamedTuple):
-    """Runs of banned tokens in the flat rows of a batch, so few that a loop writes them."""
+@dataclass(frozen=True, eq=False)
+class Located:
+    """Where the tokens of some steps are: what their batches are made from."""
 
+    samples: np.ndarray
+    """(steps, rows): the sample number of each row."""
+    spans: Spans
+    """Of all rows, one step after the other."""
+    copies: Spans
+    """What is copied for them: the spans, or the spans of inputs and of targets."""
+    sources: np.ndarray
+    """(steps, rows)."""
     starts: np.ndarray
-    stops: np.ndarray
+    """(steps, rows): the first token of each row."""
 
-    @classmethod
-    def of(cls, flags: np.ndarray) -> "BannedRuns":
-        """The runs of tokens whose flag is True."""
-        edges = np.flatnonzero(np.diff(flags.reshape(-1), prepend=False, append=False))
-        return cls(edges[::2], edges[1::2])
+    def copies_of(self, low: int, high: int) -> Spans:
+        """What is copied for the steps low .. high-1."""
+        rows = self.copies.num_rows // len(self.samples)
+        return self.copies.between(low * rows, high * rows)
 
-    def flags(self, shape: tuple[int, ...]) -> np.ndarray:
-        """True for each token that is banned."""
-        flags = np.zeros(shape, bool)
-        flat = flags.reshape(-1)
-        for start, stop in zip(self.starts.tolist(), self.stops.tolist(), strict=True):
-            flat[start:stop] = True
-        return flags
-
-    def ignored_in(self, tokens: np.ndarray) -> np.ndarray:
-        """A copy of the tokens in which banned ones are -100."""
-        copy = tokens.copy() if tokens.dtype.kind == "i" else tokens.astype(np.int64)
-        flat = copy.reshape(-1)
-        for start, stop in zip(self.starts.tolist(), self.stops.tolist(), strict=True):
-            flat[start:stop] = IGNORED
-        return copy
-
-
-class TokenRows(Protocol):
-    """The tokens of a batch, in one array or in two."""
-
-    @property
-    def whole(self) -> np.ndarray:
-        """(batch_size, block_size + 1)."""
-
-    @property
-    def inputs(self) -> np.ndarray:
-        """(batch_size, block_size): all tokens but the last of each row."""
-
-    @property
-    def targets(self) -> np.ndarray:
-        """(batch_size, block_size): all tokens but the first of each row."""
-
-
-class WholeRows:
-    """One array, of which inputs and targets are views."""
-
-    __slots__ = ("whole",)
-
-    def __init__(self, whole: np.ndarray) -> None:
-        self.whole = whole
-
-    @property
-    def inputs(self) -> np.ndarray:
-        return self.whole[:, :-1]
-
-    @property
-    def targets(self) -> np.ndarray:
-        return self.whole[:, 1:]
-
-
-class HalvedRows:
-    """Inputs and targets as two arrays without gaps."""
-
-    __slots__ = ("inputs", "targets")
-
-    def __init__(self, inputs: np.ndarray, targets: np.ndarray) -> None:
-        self.inputs = inputs
-        self.targets = targets
-
-    @property
-    def whole(self) -> np.ndarray:
-        return np.concatenate([self.inputs, self.targets[:, -1:]], axis=1)
+    def only(self, step: int) -> "Located":
+        """One of the steps."""
+        here = slice(step, step + 1)
+        rows = self.samples.shape[1]
+        spans = self.spans.between(step * rows, (step + 1) * rows)
+        return Located(self.samples[here], spans, spans, self.sources[here], self.starts[here])
 
 
 @dataclass(slots=True, eq=False)
@@ -107,8 +58,8 @@ class RowGroup:
     continues: np.ndarray | None = None
     """(R, T + 1) bool: True for each token that continues the document of the token before it,
     False if it begins one or is padding; the first of a row means nothing. None: not known."""
-    banned: "Sequence[BannedRuns | None] | None" = None
-    """Of each batch, the tokens that must not become labels."""
+    banned: np.ndarray | None = None
+    """(R, T + 1) bool: the tokens that must not become labels; None: there are none."""
     labels: np.ndarray | None = None
     """(R, T) int64: the labels, where an augmentation gives others than the tokens say."""
 
@@ -125,7 +76,8 @@ class Batch:
     Banned targets are -100 in both.
     """
 
-    rows: TokenRows
+    rows: np.ndarray
+    """`tokens`; or (2, batch_size, block_size), inputs and targets without gaps (`halves`)."""
     step: int
     """The step this batch is for; see order/step_share.py."""
     samples: np.ndarray
@@ -146,8 +98,8 @@ class Batch:
     """The labels, where an augmentation gives others than the tokens say."""
     labels_are_inputs: bool = False
     """True if labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
-    banned_runs: BannedRuns | None = None
-    """Where `banned` tokens are."""
+    banned: np.ndarray | None = None
+    """(batch_size, block_size + 1) bool: the tokens that must not be trained on; None: none."""
 
     def __repr__(self) -> str:
         inputs = self.inputs
@@ -171,12 +123,15 @@ class Batch:
     @property
     def tokens(self) -> np.ndarray:
         """(batch_size, block_size + 1): row i holds the tokens of sample `samples[i]`."""
-        return self.rows.whole
+        if self.rows.ndim == 2:
+            return self.rows
+        inputs, targets = self.rows
+        return np.concatenate([inputs, targets[:, -1:]], axis=1)
 
     @property
     def spans(self) -> Spans:
         """Where the tokens of the rows come from."""
-        return self.located.spans_of(self.number, self.number + 1)
+        return self.located.only(self.number).spans
 
     @property
     def masks_targets(self) -> bool:
@@ -186,7 +141,7 @@ class Batch:
     @property
     def inputs(self) -> np.ndarray:
         """(batch_size, block_size): what the model reads."""
-        return self.rows.inputs
+        return self.rows[:, :-1] if self.rows.ndim == 2 else self.rows[0]
 
     @property
     def targets(self) -> np.ndarray:
@@ -194,8 +149,10 @@ class Batch:
 
         Banned targets are -100, in an array of int64 where the dtype has no numbers below 0.
         """
-        banned = self.banned_runs
-        targets = self.rows.targets if banned is None else banned.ignored_in(self.tokens)[:, 1:]
+        targets = self.rows[:, 1:] if self.rows.ndim == 2 else self.rows[1]
+        if self.banned is not None:
+            targets = targets.astype(np.int64 if targets.dtype.kind == "u" else targets.dtype)
+            np.copyto(targets, IGNORED, where=self.banned[:, 1:])
         if self.augmented_labels is None:
             return targets
         counted = self.augmented_labels != IGNORED
@@ -237,15 +194,10 @@ class Batch:
             counted: np.ndarray = self.augmented_labels != IGNORED
             return counted
         mask = None if self.marks is None else self.marks.loss_mask
-        if self.banned_runs is None:
+        if self.banned is None:
             return mask
-        allowed: np.ndarray = ~self.banned_runs.flags(self.tokens.shape)[:, 1:]
+        allowed: np.ndarray = ~self.banned[:, 1:]
         return allowed if mask is None else mask & allowed
-
-    @property
-    def banned(self) -> np.ndarray | None:
-        """(batch_size, block_size + 1) bool: the tokens that must not be trained on; None: none."""
-        return None if self.banned_runs is None else self.banned_runs.flags(self.tokens.shape)
 
     @property
     def cu_seqlens(self) -> np.ndarray | None:

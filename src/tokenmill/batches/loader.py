@@ -24,7 +24,7 @@ from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.passes import Passes
 from tokenmill.batches.prefetch import Prefetcher
-from tokenmill.batches.run import Run, RunSettings
+from tokenmill.batches.run import Run, RunSettings, number_of
 from tokenmill.batches.state import STATE_FORMAT, belongs_to, read_state
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.arrangement import Arrangement
@@ -222,9 +222,11 @@ class BatchLoader:
 
         share = self._maker.share
         sample = share.first_sample(self.step if at is None else at)
-        records = record_edits(edits, sample, note, steps_begin_at=share.first_sample)
+        records = record_edits(
+            edits, sample, note, served=self._samples, steps_begin_at=share.first_sample
+        )
         edited = self._edited or EditedRun(self._given)
-        self._use_edited(edited.with_edits(records, after=self._samples))
+        self._use_edited(edited.with_edits(records))
 
     @property
     def edits(self) -> list[dict[str, Any]]:
@@ -284,7 +286,7 @@ class BatchLoader:
         self, state: Mapping[str, Any], sources: Mapping[str, TokenDataset]
     ) -> tuple[int, int]:
         """Use the run of a state that was edited, or whose data or weights differ from ours."""
-        from tokenmill.edits.resumed_run import resumed_run
+        from tokenmill.edits.edited_run import resumed_run
 
         dropped_from = self._edited
         edited, samples, number = resumed_run(self._given, state, sources, held=self.datasets)
@@ -334,7 +336,7 @@ class BatchLoader:
         """
         from tokenmill.batches.lookup import check_tokens, visits_of
 
-        number = self._run.number_of(source)
+        number = number_of(source, self.names)
         if (document is None) == (tokens is None):
             raise ValueError("give either a document or tokens=(start, stop), one of them")
         if document is not None:

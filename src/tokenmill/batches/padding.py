@@ -1,40 +1,47 @@
 """What no span fills in rows of documents: begin tokens before documents, padding after them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.order.spans import Spans
+from tokenmill.reading.span_reader import SpanReader
 
 
-class Padding:
-    """Padding is the end-of-text id of the row's source, or 0 where there is none."""
+class PaddedReader(SpanReader):
+    """Reads rows of documents, with begin tokens and padding around what another reader reads.
 
-    def __init__(self, datasets: Sequence[TokenDataset], begin_token: int | None) -> None:
+    Padding is the end-of-text id of the row's source, or 0 where there is none.
+    """
+
+    def __init__(
+        self, reader: SpanReader, datasets: Sequence[TokenDataset], begin_token: int | None
+    ) -> None:
+        self._reader = reader
         self._datasets = datasets
         self._begin_token = begin_token
         self._ids = np.array([data.end_of_text_id or 0 for data in datasets], np.int64)
 
-    def fill(self, spans: Spans, out: np.ndarray) -> None:
-        """Fill all columns that are padding in some row, before the spans are read.
-
-        `out` is (rows, columns).
-        """
-        first = int(spans.filled.min(initial=out.shape[1]))
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+        first = int(spans.filled.min(initial=out.shape[1]))  # no column before it is padding
         ids = self._ids if len(self._ids) == 1 else self._ids[spans.row_sources]
         out[:, first:] = ids[:, None]
+        self._reader.read(spans, out, continues)
         if self._begin_token is not None:
-            after = spans.after_begin
-            out[spans.row[after], spans.column[after] - 1] = self._begin_token
+            self._put_begin_tokens(spans, out)
 
-    def check(self, spans: Spans, out: np.ndarray) -> None:
-        """Refuse a document that begins with the begin token by itself."""
-        if self._begin_token is None:
-            return
+    def follow(self, coming: Callable[[], Spans]) -> None:
+        self._reader.follow(coming)
+
+    def _put_begin_tokens(self, spans: Spans, out: np.ndarray) -> None:
+        """Put a begin token before each document; refuse one that begins with it by itself."""
         (after,) = spans.after_begin.nonzero()
-        doubled = after[out[spans.row[after], spans.column[after]] == self._begin_token]
+        rows = spans.row[after]
+        columns = spans.column[after]
+        out[rows, columns - 1] = self._begin_token
+        doubled = after[out[rows, columns] == self._begin_token]
         if len(doubled):
             data = self._datasets[int(spans.source[doubled[0]])]
             raise doubled_begin(data, int(spans.start[doubled[0]]))

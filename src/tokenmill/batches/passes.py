@@ -8,7 +8,7 @@ ends all passes.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tokenmill.batches.run import Run
+from tokenmill.batches.run import Run, number_of
 from tokenmill.order.order import Order
 from tokenmill.order.windows import check_at_least_one
 
@@ -30,7 +30,7 @@ class Passes:
         if epochs is None:
             return cls(run.order, {}, is_mixture)
         if isinstance(epochs, Mapping):
-            limits = {run.number_of(name): number for name, number in epochs.items()}
+            limits = {number_of(name, run.names): number for name, number in epochs.items()}
             check_at_least_one(**{f"epochs of {name!r}": n for name, n in epochs.items()})
             passes = cls(run.order, limits, is_mixture)
             if passes.stop_of(0) is None:

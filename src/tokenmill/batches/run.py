@@ -6,18 +6,16 @@ A Run never changes. Edits make another one of it (edits/apply_edits.py).
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from tokenmill.base.suggest import one_of
-from tokenmill.batches.batch import BannedRuns
 from tokenmill.batches.batch_form import BatchForm
-from tokenmill.batches.batch_maker import BatchMaker, DocumentFields
+from tokenmill.batches.batch_maker import BatchMaker, FindBanned, FindDocuments
 from tokenmill.batches.id_check import IdCheck, check_dtype
-from tokenmill.batches.located import Located
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.arrangement import Arrangement
 from tokenmill.order.order import ANYWHERE, Order, SourceOrder
@@ -83,15 +81,17 @@ class RunSettings:
         """True if rows must know where documents are, be it for the augmenter alone."""
         return self.shows_documents or (augmenter is not None and augmenter.needs_documents)
 
-    def check(self, data: TokenDataset, augmenter: "Augmenter | None") -> None:
+    def check(self, datasets: Sequence[TokenDataset]) -> None:
         """Refuse data of which such rows cannot be made."""
-        check_dtype(data, self.form.dtype)
-        if self.needs_documents(augmenter):
-            data.document_ends(0, 0)  # refuses here if nothing says where documents end
-        if self.order.begin_token is not None:
-            from tokenmill.batches.padding import check_begin_token
+        needs_documents = self.needs_documents(self.augmenter(datasets))
+        for data in datasets:
+            check_dtype(data, self.form.dtype)
+            if needs_documents:
+                data.document_ends(0, 0)  # refuses here if nothing says where documents end
+            if self.order.begin_token is not None:
+                from tokenmill.batches.padding import check_begin_token
 
-            check_begin_token(data, self.order.begin_token)
+                check_begin_token(data, self.order.begin_token)
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class Run:
     """The weights of a mixture; None for one dataset."""
     settings: RunSettings
     order: Order
-    bans: Callable[[Located, int, int], BannedRuns | None] | None = None
-    """Finds the tokens of a batch that an edit has banned."""
+    bans: FindBanned | None = None
+    """Finds the tokens that edits have banned."""
 
     @classmethod
     def of(cls, data: "TokenDataset | Mixture", settings: RunSettings) -> "Run":
@@ -122,24 +122,17 @@ class Run:
         stages: "tuple[MixtureStage, ...] | None",
         settings: RunSettings,
     ) -> "Run":
-        augmenter = settings.augmenter(datasets)
-        for data in datasets:
-            settings.check(data, augmenter)
+        settings.check(datasets)
         rules = settings.order
         if stages is None:
             order: Order = rules.source_order(datasets[0], rules.seed)
-        else:
-            from tokenmill.order.mixture_order import MixtureOrder
-
-            sources = [rules.source_order(d, rules.seed_of(i)) for i, d in enumerate(datasets)]
-            order = MixtureOrder(sources, stages, seed=rules.seed)
-        return cls(names, datasets, stages, settings, order)
+            return cls(names, datasets, stages, settings, order)
+        sources = [rules.source_order(d, rules.seed_of(i)) for i, d in enumerate(datasets)]
+        return cls(names, datasets, stages, settings, _mixture_order(sources, stages, rules.seed))
 
     def with_stages(self, stages: "Sequence[MixtureStage]") -> "Run":
         """The same mixture with other weights."""
-        from tokenmill.order.mixture_order import MixtureOrder
-
-        order = MixtureOrder(self.order.sources, stages, seed=self.settings.order.seed)
+        order = _mixture_order(self.order.sources, stages, self.settings.order.seed)
         return replace(self, stages=tuple(stages), order=order)
 
     def with_datasets(self, datasets: Sequence[TokenDataset]) -> "Run":
@@ -174,47 +167,50 @@ class Run:
     @functools.cached_property
     def _order_json(self) -> dict[str, Any]:
         """Settings that most runs do not have are left out of theirs."""
-        augmenter = self.settings.augmenter(self.datasets)
         named = self.settings.order.to_json(self.order.sources[0].name)
-        if augmenter is not None:
-            named["augment"] = augmenter.to_json()
+        if self.augmenter is not None:
+            named["augment"] = self.augmenter.to_json()
         if self.settings.order.of_documents:
             named["documents"] = [data.documents_by_length().fingerprint for data in self.datasets]
         stages = self.stages
         named["stages"] = None if stages is None else [[s.start, *s.parts] for s in stages]
         return named
 
+    @functools.cached_property
+    def augmenter(self) -> "Augmenter | None":
+        return self.settings.augmenter(self.datasets)
+
     def maker(self, share: StepShare, *, any_order: bool = False) -> BatchMaker:
         """What makes the batches of a rank; `any_order`: samples may be asked for in any order."""
-        form = self.settings.form
-        augmenter = self.settings.augmenter(self.datasets)
-        fields = self._document_fields(self.settings.needs_documents(augmenter))
-        padding = None
-        if self.settings.order.of_documents:
-            from tokenmill.batches.padding import Padding
+        settings = self.settings
+        form = settings.form
+        reader = self._reader(any_order)
+        has_padding = settings.order.of_documents
+        if has_padding:
+            from tokenmill.batches.padding import PaddedReader
 
-            padding = Padding(self.datasets, self.settings.order.begin_token)
+            reader = PaddedReader(reader, self.datasets, settings.order.begin_token)
+        find_documents = self._find_documents()
         return BatchMaker(
             self.order,
-            self._reader(any_order),
+            reader,
             share,
             form.dtype,
-            halves=form.halves and not (fields or self.bans or augmenter),
-            fields=fields,
+            halves=form.halves and not (find_documents or self.bans or self.augmenter),
+            has_padding=has_padding,
+            find_documents=find_documents,
             max_documents=form.max_documents,
-            padding=padding,
-            bans=self.bans,
-            augmenter=augmenter,
+            find_banned=self.bans,
+            augmenter=self.augmenter,
         )
 
-    def _document_fields(self, is_needed: bool) -> DocumentFields | None:
-        if not is_needed:
+    def _find_documents(self) -> FindDocuments | None:
+        """What finds the documents of rows, if that is needed."""
+        if not self.settings.needs_documents(self.augmenter):
             return None
-        from tokenmill.batches.window_documents import PieceFields, WindowFields
+        from tokenmill.batches.window_documents import FindByIndex, find_in_spans
 
-        if self.settings.order.of_documents:
-            return PieceFields()
-        return WindowFields(self.datasets, self.settings.order.block_size + 1)
+        return find_in_spans if self.settings.order.of_documents else FindByIndex(self.datasets)
 
     def _reader(self, any_order: bool) -> SpanReader:
         """The reader of each dataset, chosen for the order in which it will be read."""
@@ -231,18 +227,26 @@ class Run:
     def source_order(self, data: TokenDataset, number: int) -> SourceOrder:
         """The order of this data as source `number`; refuses data that does not fit the others."""
         settings = self.settings
-        is_alone = self.stages is None and number == 0
-        augmenter = settings.augmenter([*self.datasets, data])
-        settings.check(data, augmenter)
-        before = settings.augmenter(self.datasets)
-        if augmenter and before and augmenter.to_json() != before.to_json():
+        settings.check([*self.datasets, data])
+        both = settings.augmenter([*self.datasets, data])
+        if both and self.augmenter and both.to_json() != self.augmenter.to_json():
             raise ValueError(f"{data.path} has other special ids than the sources so far")
+        is_alone = self.stages is None and number == 0
         seed = settings.order.seed if is_alone else settings.order.seed_of(number)
         return settings.order.source_order(data, seed)
 
-    def number_of(self, source: str | None) -> int:
-        """The number of a source by its name, which may be left out where there is only one."""
-        if source is None and len(self.names) == 1:
-            return 0
-        one_of("source", source, self.names)
-        return self.names.index(str(source))
+
+def _mixture_order(
+    sources: Sequence[SourceOrder], stages: "Sequence[MixtureStage]", seed: int
+) -> Order:
+    from tokenmill.order.mixture_order import MixtureOrder
+
+    return MixtureOrder(sources, stages, seed=seed)
+
+
+def number_of(source: str | None, names: Sequence[str]) -> int:
+    """The number of a source by its name, which may be left out where there is only one."""
+    if source is None and len(names) == 1:
+        return 0
+    one_of("source", source, names)
+    return names.index(str(source))

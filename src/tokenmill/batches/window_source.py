@@ -6,9 +6,8 @@ from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from tokenmill.batches.batch import Batch
+from tokenmill.batches.batch import Batch, Located
 from tokenmill.batches.batch_maker import POSITIONS_AT_ONCE, BatchMaker
-from tokenmill.batches.located import Located
 
 
 class _Ahead(NamedTuple):
@@ -80,7 +79,7 @@ class WindowSource:
 
 def refuse_labels_apart(batch: Batch, *, is_padded: bool = False) -> None:
     """Refuse to give rows of tokens alone, where labels are not what the tokens say."""
-    if batch.banned_runs is not None:
+    if batch.banned is not None:
         raise ValueError(
             "one row of tokens cannot say which of them are banned as targets; use batches: "
             "BatchLoader, loader.windows().batch([i]), or tokenmill.torch with items of two parts"

@@ -31,7 +31,7 @@ ASK = {"section": "Ask for an edit"}
 @value("--at", "STEP", "From this step on  [default: the next one]", type=position, **ASK)
 @value("--note", "TEXT", "Who asks, and why", **ASK)
 @prints_outcome
-def command(run: str, at: int | None, note: str | None, quiet: bool, **flags: Any) -> Outcome:
+def command(run: str, at: int | None, note: str | None, **flags: Any) -> Outcome:
     """Print the edits of RUN, the folder of a run, or ask for one.
 
     Requests are lines of RUN/edits.jsonl. A run takes them when it starts or resumes, and while it
@@ -108,7 +108,7 @@ def _range(text: str, flag: str) -> tuple[int, int]:
 
 
 def _documents(text: str) -> Any:
-    """Return 17,20-29 as numbers; the path of a file with a number per line as it is."""
+    """Return 17,20-29 as ranges; the path of a file with a number per line as it is."""
     if not set(text) <= set("0123456789,- ") and Path(text).is_file():
         return os.path.abspath(text)
-    return [number for numbers in number_ranges(text, "--ban") for number in numbers]
+    return [(numbers.start, numbers.stop - 1) for numbers in number_ranges(text, "--ban")]

@@ -13,7 +13,7 @@ that only an index separates, documents without an end-of-text id.
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -30,15 +30,20 @@ from tokenmill.conversion.document_stream import (
     stream,
 )
 from tokenmill.conversion.repack import repack
-from tokenmill.conversion.staging import open_staging, remove_leftovers
-from tokenmill.dataset import OpenKeywords, TokenDataset, Where
+from tokenmill.conversion.staging import new_folder
+from tokenmill.dataset import TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
-from tokenmill.formats.format import NO_LIMIT, TokenFormat, token_dtype
+from tokenmill.formats.format import (
+    NO_LIMIT,
+    WRITABLE,
+    TokenFormat,
+    format_to_write,
+    load_format,
+    token_dtype,
+)
 from tokenmill.formats.held_out import is_named, stated
-from tokenmill.formats.registry import WRITABLE, format_to_write, load_format
 from tokenmill.formats.writing import Writer, WriteTarget
-from tokenmill.shards.entries import checked_compression
-from tokenmill.shards.manifest import FILE_NAME
+from tokenmill.shards.manifest import FILE_NAME, checked_compression
 
 MAX_SHARDS = 10_000
 """Shards are larger than usual where there would be more of them than this."""
@@ -68,7 +73,7 @@ def convert(
     add_end_of_text: bool = False,
     allow_lost_documents: bool = False,
     overwrite: bool = False,
-    **how_to_open: Unpack[OpenKeywords],
+    **how_to_open: Any,
 ) -> Converted:
     """Write the dataset at `src` to the new folder `dst` in the format `to`.
 
@@ -83,58 +88,36 @@ def convert(
 
     All other arguments say how to open `src`, as those of `tokenmill.open` do.
     """
-    compress = _check_compression(to, compress, decompress)
-    target_format = format_to_write(to or "tokenmill")
-    if compress is not None and not target_format.compresses:
-        raise ValueError(f"compress={compress!r}: only our own format is written compressed")
-    target = Path(dst)
-    _refuse_to_replace(target, src, overwrite)
-    target.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with interrupt_on_signals(), open_staging(target) as staging:
-        _refuse_to_replace(target, src, overwrite)  # a killed conversion may have moved it aside
-        if isinstance(src, (str, os.PathLike)):
-            source = Path(src)
-            asked = (to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
-            is_repacked = compress is not None or decompress
-            if is_repacked and not any((*asked, *how_to_open.values())) and _is_ours(source):
-                staging.new.mkdir()
-                manifest = repack(source, staging.new, compress)
-                staging.publish()
-                counts = {n: (s.num_tokens, len(s.shards)) for n, s in manifest.splits.items()}
-                return Converted(str(target), target_format.name, manifest.dtype, counts)
-        whole = _open_whole(src, **how_to_open)
-        conversion = Conversion(
-            whole,
-            target_format,
-            to_dtype,
-            tokens_per_shard,
-            add_end_of_text,
-            allow_lost_documents,
-            compress,
-        )
-        staging.new.mkdir()
-        done = conversion.write(staging.new)
-        conversion.compare(staging.new)
-        for folder in [staging.new, *filter(Path.is_dir, staging.new.rglob("*"))]:
-            sync_folder(folder)
-        staging.publish()
-    return Converted(str(target), target_format.name, conversion.dtype.name, done)
-
-
-def _check_compression(to: str | None, compress: str | None, decompress: bool) -> str | None:
-    """The compression by its full name; None for plain files."""
     if compress is not None and decompress:
         raise ValueError("compress and decompress exclude each other; give one of them")
-    if to is None and compress is None and not decompress:
+    is_repacked = compress is not None or decompress
+    if to is None and not is_repacked:
         raise ValueError("the format to write is missing (to), for example megatron")
-    return checked_compression(compress)
+    compress = checked_compression(compress)
+    to_format = format_to_write(to or "tokenmill")
+    if compress is not None and not to_format.compresses:
+        raise ValueError(f"compress={compress!r}: only our own format is written compressed")
+    target = Path(dst)
+    asked = (to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
+    with interrupt_on_signals(), new_folder(target) as folder:
+        _refuse_to_replace(target, src, overwrite)
+        if is_repacked and not any((*asked, *how_to_open.values())) and _is_ours(src):
+            manifest = repack(Path(str(src)), folder, compress)
+            counts = {n: (s.num_tokens, len(s.shards)) for n, s in manifest.splits.items()}
+            return Converted(str(target), to_format.name, manifest.dtype, counts)
+        conversion = Conversion(_open_whole(src, **how_to_open), to_format, *asked, compress)
+        done = conversion.write(folder)
+        conversion.compare(folder)
+        for each in [folder, *filter(Path.is_dir, folder.rglob("*"))]:
+            sync_folder(each)
+    return Converted(str(target), to_format.name, conversion.dtype.name, done)
 
 
-def _is_ours(source: Path) -> bool:
-    return (source / FILE_NAME).is_file()
+def _is_ours(src: Where | list[Where]) -> bool:
+    return isinstance(src, (str, os.PathLike)) and (Path(src) / FILE_NAME).is_file()
 
 
-def _open_whole(src: Where | list[Where], **how_to_open: Unpack[OpenKeywords]) -> TokenDataset:
+def _open_whole(src: Where | list[Where], **how_to_open: Any) -> TokenDataset:
     """All splits; documents end with the id of a tokenizer that was named, if that id occurs."""
     whole = dataset.open(src, "all", **how_to_open)
     if whole.end_of_text_id is not None or how_to_open.get("tokenizer") is None:
@@ -151,7 +134,6 @@ def _open_whole(src: Where | list[Where], **how_to_open: Unpack[OpenKeywords]) -
 def _refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) -> None:
     """Nothing but token files may be replaced, and not what is only read in part."""
     if target.exists() and not overwrite:
-        remove_leftovers(target)
         raise FormatError(f"{target} exists already", hint="pass overwrite=True to replace it")
     sources = src if isinstance(src, list) else [src]
     for source in [os.path.realpath(each) for each in sources]:
@@ -181,7 +163,7 @@ class Conversion:
         tokens_per_shard: int | None,
         add_end_of_text: bool,
         allow_lost_documents: bool,
-        compress: str | None = None,
+        compress: str | None,
     ) -> None:
         self.to = to
         self.compress = compress

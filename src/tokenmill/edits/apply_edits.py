@@ -11,89 +11,79 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.base.suggest import one_of
 from tokenmill.batches.mixture import parts_of, refuse_different_tokenizers
-from tokenmill.batches.run import Run
-from tokenmill.edits.ban_mask import BanMask
+from tokenmill.batches.run import Run, number_of
+from tokenmill.edits.bans import BanMask, SourceBans, banned_by
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Add, Ban, Cap, Grow, Reweight, Skip
-from tokenmill.edits.edited_order import EditedOrder
-from tokenmill.edits.find_banned import banned_by
+from tokenmill.edits.edited_order import EditedOrder, Skips
 from tokenmill.edits.grown_source import GrownSource
-from tokenmill.edits.skips import Skips
-from tokenmill.edits.source_bans import SourceBans
 from tokenmill.order.mixture_order import ENDLESS, Deal, MixtureOrder, MixtureStage
 from tokenmill.order.order import Order, SourceOrder
 
 
-def apply_edits(run: Run, edits: Sequence[RecordedEdit]) -> Run:
-    """Return the run after these edits, which are in the order of their samples."""
-    if not edits:
-        return run
-    edited = _Editing(run)
-    for record in edits:
-        edited.apply(record)
-    return edited.finished()
-
-
-def stages_of(run: Run, edits: Sequence[RecordedEdit]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return the stages as they were asked for, (first place, parts), without regard to caps."""
-    edited = _Editing(run)
-    for record in edits:
-        edited.apply(record)
-    return edited.wanted
-
-
-class _Editing:
+class Editing:
     """The run after the edits so far. A place is a number in the order, before skips."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, edits: Sequence[RecordedEdit] = ()) -> None:
+        """Apply edits, which are in the order of their samples."""
         self.run = run
-        self.place = 0
         self.names = list(run.names)
         self.datasets = list(run.datasets)
         self.sources: list[SourceOrder] = list(run.order.sources)
         self.bans: dict[int, SourceBans] = {}
         """The bans of each source that has some."""
+        self.skips: list[tuple[int, int]] = []
+        """The sample of each skip, and how many places it skips."""
+        self.num_skipped = 0
         self.is_mixture = run.stages is not None
         stages = run.stages or [MixtureStage(0, (1,))]
         self.wanted = [(stage.start, stage.parts) for stage in stages]
-        """The stages as they were asked for, without regard to caps."""
-        self.stages = [self._stage(start, parts) for start, parts in self.wanted]
-        self.skips = Skips()
+        """All stages as they were asked for, without regard to caps."""
+        self.num_begun = 0
+        """How many of them have begun."""
+        self.stages: list[MixtureStage] = []
+        """The stages that have begun, with those of caps."""
         self.end = ENDLESS
-        self.caps: dict[int, tuple[int, str]] = {}
-        """Most epochs of a source, and what comes then."""
+        self.caps: dict[int, Cap] = {}
+        """The cap of each source that has one."""
         self.reached: set[int] = set()
         """The sources that have reached their cap."""
+        self._begin_stage(0)
+        for record in edits:
+            self._apply(record)
 
-    def apply(self, record: RecordedEdit) -> None:
+    def _apply(self, record: RecordedEdit) -> None:
         """Apply one more edit, which is not before those so far."""
-        place = self.skips.place(record.at)
-        self._reach_caps(place)
+        place = record.at + self.num_skipped
+        self._advance(place)
         if place > self.end:
             raise ValueError(
                 f"the {record.edit.kind} is at sample {record.at:,}, but the order ends at sample "
-                f"{int(self.skips.count_before(np.array([self.end]))[0]):,}"
+                f"{Skips(self.skips).sample(self.end):,}"
             )
-        self.place = place
         match record.edit:
             case Skip(samples=(first, stop)):
-                self.skips = self.skips.and_at(first, stop - first)
+                self.skips.append((first, stop - first))
+                self.num_skipped += stop - first
             case Reweight(weights):
-                self._reweight(weights)
+                self._reweight(weights, place)
             case Cap() as cap:
-                self._cap(cap)
+                self._cap(cap, place)
             case Add() as add:
-                self._add(add)
+                self._add(add, record.opened, place)
             case Ban(source=source):
-                self._ban(record, self._number_of(source))
-            case Grow() as grow:
-                self._grow(grow)
+                self._ban(record, number_of(source, self.names))
+            case Grow(source):
+                number = number_of(source, self.names)
+                order = self.run.source_order(record.opened, number)
+                index = self._deal.counts_before(place)[number]
+                self.sources[number] = GrownSource(self.sources[number], index, order)
+                self.datasets[number] = record.opened
 
     def finished(self) -> Run:
         """Return the run with all edits."""
-        self._reach_caps(ENDLESS)
+        self._advance(ENDLESS - 1)
         order: Order = self.sources[0]
         if self.is_mixture:
             order = MixtureOrder(self.sources, self.stages, seed=self.run.settings.order.seed)
@@ -103,127 +93,116 @@ class _Editing:
             names=tuple(self.names),
             datasets=tuple(self.datasets),
             stages=tuple(self.stages) if self.is_mixture else None,
-            order=EditedOrder(order, self.skips, end, self.bans),
+            order=EditedOrder(order, Skips(self.skips), end, self.bans),
             bans=BanMask(self.bans) if self.bans else None,
         )
 
-    def _number_of(self, source: str | None) -> int:
-        if source is None and len(self.names) == 1:
-            return 0
-        one_of("source", source, self.names)
-        return self.names.index(str(source))
+    # Stages
 
     @property
     def _deal(self) -> Deal:
         return Deal(self.stages, seed=self.run.settings.order.seed)
 
-    # Weights
+    def _advance(self, place: int) -> None:
+        """Begin the stages up to a place: those of the schedule, and one where a cap is reached."""
+        while self.end == ENDLESS:
+            caps = self._coming_caps()
+            scheduled = [start for start, _ in self.wanted[self.num_begun :][:1]]
+            event = min([*caps.values(), *scheduled], default=ENDLESS)
+            if event > place:
+                return
+            self.reached |= {source for source, at in caps.items() if at == event}
+            self._begin_stage(event)
 
-    def _reweight(self, weights: Mapping[str, Any]) -> None:
+    def _coming_caps(self) -> dict[int, int]:
+        """The place after the last sample of each source whose cap is still to be reached."""
+        coming = {}
+        for source in self.caps.keys() - self.reached:
+            last = self._first_beyond_cap(source) - 1
+            place = int(self._deal.sample_of(source, np.array([last]))[0])
+            if place >= 0:
+                coming[source] = place + 1
+        return coming
+
+    def _first_beyond_cap(self, source: int) -> int:
+        """The first sample of a source that its cap leaves out."""
+        epochs = self.caps[source].epochs[self.names[source]]
+        assert epochs is not None
+        return self.sources[source].first_of_epoch(epochs)
+
+    def _begin_stage(self, place: int) -> None:
+        """Begin a stage with the weights in force, instead of one that began at this place."""
+        if self.stages and self.stages[-1].start == place:
+            self.stages.pop()
+        while self.num_begun < len(self.wanted) and self.wanted[self.num_begun][0] <= place:
+            self.num_begun += 1
+        parts = self._allowed_parts()
+        self.end = place if self._is_ended_by_cap() or not any(parts) else ENDLESS
+        if not any(parts):
+            return
+        # Its blocks are dealt to where it is to end now; an edit may end it earlier.
+        until = [start for start, _ in self.wanted[self.num_begun :][:1]]
+        self.stages.append(MixtureStage(place, parts, *(until or [ENDLESS])))
+
+    def _allowed_parts(self) -> tuple[int, ...]:
+        """The parts in force, without those of sources that have reached their cap."""
+        _, parts = self.wanted[self.num_begun - 1]
+        return tuple(0 if source in self.reached else p for source, p in enumerate(parts))
+
+    def _is_ended_by_cap(self) -> bool:
+        return any(self.caps[source].then == "end" for source in self.reached)
+
+    # The kinds of edits
+
+    def _reweight(self, weights: Mapping[str, Any], place: int) -> None:
         if not self.is_mixture:
             raise ValueError(
                 f"weights are {dict(weights)}, but this run has one source, {self.names[0]!r}"
                 "\n\nhint: Add(name, data, weights=...) makes it a mixture"
             )
         parts = parts_of(weights, self.names)
-        self.wanted = [stage for stage in self.wanted if stage[0] < self.place]
-        self.wanted.append((self.place, parts))
-        self._restage(self.place, begin=True)
+        while self.wanted and self.wanted[-1][0] >= place:
+            self.wanted.pop()
+        self.wanted.append((place, parts))
+        self.num_begun = min(self.num_begun, len(self.wanted) - 1)
+        self._begin_stage(place)
 
-    def _restage(self, place: int, *, begin: bool) -> None:
-        """The stages from here on again, with a new one at this place or only the later ones."""
-        following = [stage for stage in self.wanted if stage[0] > place]
-        if begin:
-            following.insert(0, (place, self._wanted_at(place)))
-        self.stages = [s for s in self.stages if s.start < place + (not begin)]
-        self.end = ENDLESS
-        if any(self.caps[source][1] == "end" for source in self.reached):
-            self.end = place
-        for start, parts in following:
-            allowed = self._allowed(parts)
-            if not any(allowed):
-                self.end = min(self.end, start)
-                break
-            self.stages.append(self._stage(start, allowed))
-
-    def _stage(self, start: int, parts: tuple[int, ...]) -> MixtureStage:
-        """A stage whose blocks are dealt to where it is to end now; an edit may end it earlier."""
-        return MixtureStage(
-            start, parts, min((s for s, _ in self.wanted if s > start), default=ENDLESS)
-        )
-
-    def _wanted_at(self, place: int) -> tuple[int, ...]:
-        return [parts for start, parts in self.wanted if start <= place][-1]
-
-    def _allowed(self, parts: tuple[int, ...]) -> tuple[int, ...]:
-        """The parts without those of sources that have reached their cap."""
-        return tuple(0 if source in self.reached else p for source, p in enumerate(parts))
-
-    # Caps
-
-    def _cap(self, cap: Cap) -> None:
-        before = self._allowed(self._wanted_at(self.place))
+    def _cap(self, cap: Cap, place: int) -> None:
+        before = self._allowed_parts()
+        counts = self._deal.counts_before(place)
         for name, epochs in cap.epochs.items():
-            source = self._number_of(name)
+            source = number_of(name, self.names)
             self.caps.pop(source, None)
             self.reached.discard(source)
             if epochs is None:
                 continue
-            self.caps[source] = epochs, cap.then
-            if self._counts()[source] >= self.sources[source].first_of_epoch(epochs):
+            self.caps[source] = cap
+            if counts[source] >= self._first_beyond_cap(source):
                 self.reached.add(source)
-        changed = self._allowed(self._wanted_at(self.place)) != before
-        self._restage(self.place, begin=changed or self.end == self.place)
+        if self._allowed_parts() != before or self._is_ended_by_cap() or self.end == place:
+            self._begin_stage(place)
 
-    def _counts(self) -> list[int]:
-        """Count the samples of each source before this place."""
-        return self._deal.counts_before(self.place)
-
-    def _reach_caps(self, place: int) -> None:
-        """Begin the stages of the caps that are reached up to this place."""
-        while (caps := self._coming_caps()) and min(caps)[0] <= place:
-            self.place, source = min(caps)
-            self.reached.add(source)
-            self._restage(self.place, begin=True)
-
-    def _coming_caps(self) -> list[tuple[int, int]]:
-        """The place where each cap is reached, and its source."""
-        coming = []
-        for source in self.caps.keys() - self.reached:
-            last = self.sources[source].first_of_epoch(self.caps[source][0]) - 1
-            place = int(self._deal.sample_of(source, np.array([last]))[0])
-            if 0 <= place < self.end:
-                coming.append((max(place + 1, self.place), source))
-        return coming
-
-    # Sources
+    def _add(self, add: Add, data: Any, place: int) -> None:
+        if add.name in self.names:
+            raise ValueError(f"a source {add.name!r} is to be added, and there is one already")
+        number = len(self.names)
+        self.names.append(add.name)
+        self.datasets.append(data)
+        refuse_different_tokenizers(self.names, self.datasets)
+        self.sources.append(self.run.source_order(data, number))
+        self.wanted = [(start, (*parts, 0)) for start, parts in self.wanted]
+        self.stages = [stage._replace(parts=(*stage.parts, 0)) for stage in self.stages]
+        self.is_mixture = True
+        self._reweight(add.weights, place)
 
     def _ban(self, record: RecordedEdit, number: int) -> None:
         data = self.datasets[number]
         bans = self.bans.get(number, SourceBans()).and_from(record.at, banned_by(record, data))
-        if bans.ban_all(data.num_tokens):
+        # The first token of an axis is never a target.
+        _, lows, highs = bans.tokens[-1].inside(np.array([1]), np.array([data.num_tokens]))
+        if (highs - lows).sum() == data.num_tokens - 1:
             raise ValueError(
                 f"the ban leaves nothing of {self.names[number]!r} to train on"
                 "\n\nhint: in a mixture, a source of which nothing is wanted has the weight 0"
             )
         self.bans[number] = bans
-
-    def _add(self, add: Add) -> None:
-        if add.name in self.names:
-            raise ValueError(f"a source {add.name!r} is to be added, and there is one already")
-        number = len(self.names)
-        self.names.append(add.name)
-        self.datasets.append(add.data)
-        refuse_different_tokenizers(self.names, self.datasets)
-        self.sources.append(self.run.source_order(add.data, number))
-        self.wanted = [(start, (*parts, 0)) for start, parts in self.wanted]
-        self.stages = [stage._replace(parts=(*stage.parts, 0)) for stage in self.stages]
-        self.is_mixture = True
-        self._reweight(add.weights)
-
-    def _grow(self, grow: Grow) -> None:
-        number = self._number_of(grow.source)
-        order = self.run.source_order(grow.data, number)
-        index = self._counts()[number]
-        self.sources[number] = GrownSource.of(self.sources[number], index, order)
-        self.datasets[number] = grow.data

@@ -6,32 +6,20 @@ hash of the fingerprint before it (of the order without edits, for the first one
 equal for two runs only if they had the same order up to here.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from reprlib import repr as shown
+from typing import Any
 
-import numpy as np
-
-from tokenmill.edits.edit_values import AnyEdit, Edit, Grow, Skip, edit_from_json
-from tokenmill.edits.token_ranges import NO_TOKENS, TokenRanges
+from tokenmill.edits.edit_values import KINDS, Edit, Grow, Skip, edit_from_json, whole_number
 from tokenmill.errors import OrderMismatchError
 
-MOST_BYTES = 1024
+MAX_BYTES = 1024
 """Of one edit in a state."""
-_OUTSIDE = ("at", "kind", "note", "fingerprint", "proof")
-
-
-@dataclass
-class BanLookup:
-    """What was looked up for a ban; kept, since edits are applied again with each new one."""
-
-    documents: np.ndarray | None = None
-    """The documents that its file names."""
-    num_tokens: int = -1
-    """Tokens of the data in which `tokens` were found."""
-    tokens: TokenRanges = NO_TOKENS
+_NOT_FIELDS = ("at", "kind", "note", "fingerprint", "proof")
 
 
 @dataclass(frozen=True)
@@ -39,12 +27,30 @@ class RecordedEdit:
     """An edit, and the sample from which it holds."""
 
     at: int
-    edit: AnyEdit
+    edit: Edit | Grow
     note: str | None = None
     """Who asked for it, and why."""
     proof: Mapping[str, Any] = field(default_factory=dict)
     """Of an edit that names files: what was in them."""
-    looked_up: BanLookup = field(default_factory=BanLookup, compare=False, repr=False)
+    opened: Any = field(default=None, compare=False, repr=False)
+    """What it names: a TokenDataset, or an array of the documents in a file."""
+
+    def __post_init__(self) -> None:
+        kind = self.edit.kind
+        whole_number(f"the sample of the {kind}", self.at)
+        if self.note is not None and not isinstance(self.note, str):
+            raise TypeError(f"note is {shown(self.note)}; it must be a text")
+        if not isinstance(self.proof, Mapping):
+            raise ValueError(f"the proof of the {kind} is {shown(self.proof)}")
+        size = len(json.dumps({**self.to_json(), "proof": None}).encode())
+        if size > MAX_BYTES:
+            hint = "a shorter note, or shorter names"
+            if kind == "ban":
+                hint = 'write the numbers into a file, one a line: Ban(documents="banned.txt")'
+            raise ValueError(
+                f"the {kind} has {size:,} bytes as JSON, and a state holds at most {MAX_BYTES:,} "
+                f"of an edit\n\nhint: {hint}"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """All of it but the fingerprint, which depends on the edits before."""
@@ -52,13 +58,13 @@ class RecordedEdit:
         note = {} if self.note is None else {"note": self.note}
         return {"at": self.at, "kind": self.edit.kind, **self.edit.to_json(), **proof, **note}
 
-    @property
+    @functools.cached_property
     def identity(self) -> str:
         """All that the order depends on, as text: contents instead of paths, and no note."""
         said = self.to_json()
-        said.pop("note", None)
-        if self.proof:
-            said = {name: said[name] for name in said if name not in ("data", "documents")}
+        paths = ("data", "documents") if self.proof else ()
+        for name in ("note", *paths):
+            said.pop(name, None)
         return json.dumps(said, sort_keys=True, separators=(",", ":"))
 
 
@@ -67,38 +73,30 @@ def record_edits(
     at: int,
     note: str | None,
     *,
+    served: int,
     steps_begin_at: Callable[[int], int] | None = None,
 ) -> list[RecordedEdit]:
-    """These edits from a sample on; a skip says itself where it is.
+    """Record these edits from a sample on; a skip says itself where it is.
 
-    `steps_begin_at` gives the first sample of a step, where steps are known.
+    Those before sample `served` are refused. `steps_begin_at` gives the first sample of a step,
+    where steps are known.
     """
-    for edit in edits:
-        if not isinstance(edit, Edit):
-            names = ", ".join(kind.__name__ for kind in get_args(Edit))
-            raise TypeError(f"an edit is {edit!r:.100}; it must be one of: {names}")
-    if note is not None and not isinstance(note, str):
-        raise TypeError(f"note is {note!r:.100}; it must be a text")
     records = []
     for edit in edits:
+        if not isinstance(edit, Edit):
+            names = ", ".join(kind.__name__ for kind in KINDS.values())
+            raise TypeError(f"an edit is {shown(edit)}; it must be one of: {names}")
+        first = at
         if isinstance(edit, Skip):
-            edit = edit.in_samples(steps_begin_at)
-            records.append(RecordedEdit(edit.first_sample, edit, note))
-        else:
-            records.append(RecordedEdit(at, edit, note))
-    for record in records:
-        _refuse_large(record)
-    return records
-
-
-def refuse_past(records: Iterable[RecordedEdit], samples: int) -> None:
-    """Refuse edits from a sample on that has been served."""
-    for record in records:
-        if record.at < samples:
+            edit = Skip(samples=edit.in_samples(steps_begin_at))
+            first, _ = edit.in_samples(None)
+        if first < served:
             raise ValueError(
-                f"the {record.edit.kind} is at sample {record.at:,}, which is in the past: the "
-                f"samples before {samples:,} have been served"
+                f"the {edit.kind} is at sample {first:,}, which is in the past: the samples "
+                f"before {served:,} have been served"
             )
+        records.append(RecordedEdit(first, edit, note))
+    return records
 
 
 def merge_edits(
@@ -108,20 +106,14 @@ def merge_edits(
     return tuple(sorted([*edits, *more], key=lambda record: record.at))
 
 
-def chain(fingerprint: str, edits: Iterable[RecordedEdit]) -> list[str]:
-    """The fingerprint of the order after each edit; `fingerprint` is that of the order without."""
-    chained = []
+def edits_to_json(fingerprint: str, edits: Iterable[RecordedEdit]) -> list[dict[str, Any]]:
+    """The list for a state; `fingerprint` is that of the order without edits."""
+    saved = []
     for record in edits:
         text = f"{fingerprint}\n{record.identity}"
         fingerprint = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-        chained.append(fingerprint)
-    return chained
-
-
-def edits_to_json(fingerprint: str, edits: Sequence[RecordedEdit]) -> list[dict[str, Any]]:
-    """The list for a state."""
-    chained = chain(fingerprint, edits)
-    return [{**e.to_json(), "fingerprint": f} for e, f in zip(edits, chained, strict=True)]
+        saved.append({**record.to_json(), "fingerprint": fingerprint})
+    return saved
 
 
 def edits_from_json(saved: Any, fingerprint: str, samples: int) -> tuple[RecordedEdit, ...]:
@@ -130,53 +122,34 @@ def edits_from_json(saved: Any, fingerprint: str, samples: int) -> tuple[Recorde
     `fingerprint` is that of the order without edits. Those at or after `samples`, where the state
     was saved, may have been changed: nothing of them was served.
     """
-    if not isinstance(saved, list):
-        raise _wrong(f"its edits are {saved!r:.100}, not a list")
-    edits = tuple(_edit_from_json(edit) for edit in saved)
+    if not isinstance(saved, list) or not all(isinstance(edit, Mapping) for edit in saved):
+        raise _wrong(f"its edits are {shown(saved)}, not a list of edits")
+    edits = tuple(map(_edit_from_json, saved))
     if [record.at for record in edits] != sorted(record.at for record in edits):
         raise _wrong("its edits are not in the order of their samples")
-    chained = chain(fingerprint, edits)
-    for said, record, computed in zip(saved, edits, chained, strict=True):
-        if record.at < samples and said.get("fingerprint") != computed:
+    computed = edits_to_json(fingerprint, edits)
+    for said, now in zip(saved, computed, strict=True):
+        if now["at"] < samples and said.get("fingerprint") != now["fingerprint"]:
             raise OrderMismatchError(
-                f"cannot resume: the order differs from sample {record.at:,} on: the edit there "
-                f"({record.edit.kind}) has fingerprint {computed}, the state says "
-                f"{str(said.get('fingerprint'))[:32]}",
+                f"cannot resume: the order differs from sample {now['at']:,} on: the edit there "
+                f"({now['kind']}) has fingerprint {now['fingerprint']}, the state says "
+                f"{shown(said.get('fingerprint'))}",
                 hint="an edit before the saved sample was changed; take the state as it was saved",
             )
     return edits
 
 
-def _edit_from_json(saved: Any) -> RecordedEdit:
-    if not isinstance(saved, Mapping) or type(saved.get("at")) is not int or saved["at"] < 0:
-        raise _wrong(f"one of its edits is {saved!r:.200}")
-    fields = {name: value for name, value in saved.items() if name not in _OUTSIDE}
-    kind = str(saved.get("kind"))
-    edit: AnyEdit
+def _edit_from_json(saved: Mapping[str, Any]) -> RecordedEdit:
+    fields = {name: value for name, value in saved.items() if name not in _NOT_FIELDS}
+    kind = saved.get("kind")
     try:
-        edit = (
-            Grow(str(fields.get("source"))) if kind == Grow.kind else edit_from_json(kind, fields)
-        )
-    except ValueError as error:
-        raise _wrong(f"its edit at sample {saved['at']} is wrong: {error}") from error
-    return RecordedEdit(saved["at"], edit, saved.get("note"), saved.get("proof") or {})
+        edit = Grow(**fields) if kind == Grow.kind else edit_from_json(str(kind), fields)
+        return RecordedEdit(saved.get("at", -1), edit, saved.get("note"), saved.get("proof", {}))
+    except (TypeError, ValueError) as error:
+        raise _wrong(f"one of its edits, {shown(saved)}, is wrong: {error}") from error
 
 
 def _wrong(why: str) -> OrderMismatchError:
     return OrderMismatchError(
         f"cannot resume: {why}", hint="pass what loader.state_dict() returned"
     )
-
-
-def _refuse_large(record: RecordedEdit) -> None:
-    size = len(json.dumps(record.to_json()).encode())
-    if size > MOST_BYTES:
-        hint = (
-            'write the numbers into a file, one a line, and ban that: Ban(documents="banned.txt")'
-            if record.edit.kind == "ban"
-            else "a shorter note, or shorter names"
-        )
-        raise ValueError(
-            f"the {record.edit.kind} has {size:,} bytes as JSON, and a state holds at most "
-            f"{MOST_BYTES:,} of an edit\n\nhint: {hint}"
-        )

@@ -1,42 +1,60 @@
 """What can be edited in a run, as small frozen values; docs/edits.md says what each one means.
 
-Each checks itself as far as it can without the run: numbers are numbers, ranges rise. What depends
-on the run (names of sources, documents, what is past) is checked when the edit is applied.
+The constructors are the one parser of edits, wherever they come from: Python, flags, a line of
+edits.jsonl, a saved state. Each takes the fields of its JSON and refuses what is wrong by itself.
+What depends on the run (names of sources, documents, what is past) is checked when it is applied.
 """
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from numbers import Real
 from os import PathLike, fspath
+from reprlib import repr as shown
 from typing import Any, ClassVar
 
-from tokenmill.base.human import neighbour_runs
 from tokenmill.base.suggest import one_of
 from tokenmill.order.shares import whole_parts
 
 Range = tuple[int, int]
 CAP_THEN = ("share", "end")
+LARGEST = 1 << 48
+"""All numbers of samples, tokens, documents and epochs are below this: sums of many fit int64."""
+_FRACTION = re.compile(r"\d{1,18}(/\d{1,18})?")
+
+
+class EditValue:
+    """What all kinds of edits have in common."""
+
+    kind: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that are set; the constructor takes them again."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {name: _to_json(value) for name, value in values.items() if value is not None}
+
+    def _set(self, **values: Any) -> None:
+        """Set checked values of a frozen dataclass."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
-class Reweight:
+class Reweight(EditValue):
     """Other weights from here on, one for each source; the rest of a schedule is replaced."""
 
     weights: Mapping[str, Any]
 
-    kind: ClassVar = "reweight"
+    kind = "reweight"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", _checked_weights(self.weights))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"weights": _weights_json(self.weights)}
+        self._set(weights=_checked_weights(self.weights))
 
 
 @dataclass(frozen=True)
-class Skip:
+class Skip(EditValue):
     """Steps, or samples, first .. stop-1 that are skipped.
 
     What they would have served is never served; the next ones take their place.
@@ -45,75 +63,58 @@ class Skip:
     steps: Range | None = None
     samples: Range | None = None
 
-    kind: ClassVar = "skip"
+    kind = "skip"
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.samples is None):
             raise ValueError(
                 "give either steps=(first, stop) or samples=(first, stop), one of them"
             )
-        for name in ("steps", "samples"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, _checked_range(name, getattr(self, name)))
+        self._set(
+            steps=_checked_range("steps", self.steps),
+            samples=_checked_range("samples", self.samples),
+        )
 
-    def in_samples(self, steps_begin_at: Callable[[int], int] | None) -> "Skip":
-        """The same by its samples; `steps_begin_at` gives the first sample of a step."""
-        if self.steps is None:
-            return self
+    def in_samples(self, steps_begin_at: Callable[[int], int] | None) -> Range:
+        """Return its samples; `steps_begin_at` gives the first sample of a step."""
+        if self.samples is not None:
+            return self.samples
+        assert self.steps is not None
         if steps_begin_at is None:
             raise ValueError(
                 f"steps are {self.steps}, but a state does not say how many samples a step has; "
                 "give samples=(first, stop)"
             )
-        first, stop = (steps_begin_at(step) for step in self.steps)
-        return Skip(samples=(first, stop))
-
-    @property
-    def first_sample(self) -> int:
-        assert self.samples is not None
-        return self.samples[0]
-
-    def to_json(self) -> dict[str, Any]:
-        return (
-            {"samples": list(self.samples)} if self.samples else {"steps": list(self.steps or ())}
-        )
+        first, stop = self.steps
+        return steps_begin_at(first), steps_begin_at(stop)
 
 
 @dataclass(frozen=True)
-class Ban:
+class Ban(EditValue):
     """Documents, or tokens start .. stop-1, of a source on which nothing is trained from here on.
 
-    `documents` are numbers, or the path of a file with one number in each line. `source` may be
-    left out where there is only one.
+    `documents` are numbers and ranges `(first, last)`, or the path of a file with one number in
+    each line. `source` may be left out where there is only one.
     """
 
-    documents: "tuple[int, ...] | str | None" = None
+    documents: "tuple[int | Range, ...] | str | None" = None
     tokens: Range | None = None
     source: str | None = None
 
-    kind: ClassVar = "ban"
+    kind = "ban"
 
     def __post_init__(self) -> None:
         if (self.documents is None) == (self.tokens is None):
             raise ValueError("give either documents=[...] or tokens=(start, stop), one of them")
-        if self.tokens is not None:
-            object.__setattr__(self, "tokens", _checked_range("tokens", self.tokens))
-        elif isinstance(self.documents, (str, PathLike)):
-            object.__setattr__(self, "documents", fspath(self.documents))
-        else:
-            object.__setattr__(self, "documents", _checked_documents(self.documents))
-
-    def to_json(self) -> dict[str, Any]:
-        of_source = {} if self.source is None else {"source": self.source}
-        if self.tokens is not None:
-            return {"tokens": list(self.tokens), **of_source}
-        if isinstance(self.documents, str):
-            return {"documents": self.documents, **of_source}
-        return {"documents": _runs(self.documents or ()), **of_source}
+        if isinstance(self.documents, (str, PathLike)):
+            self._set(documents=fspath(self.documents))
+        elif self.documents is not None:
+            self._set(documents=_checked_documents(self.documents))
+        self._set(tokens=_checked_range("tokens", self.tokens))
 
 
 @dataclass(frozen=True)
-class Cap:
+class Cap(EditValue):
     """Most epochs of a source, counted from the start of the run; None: no limit.
 
     `then` says what happens when they are reached: "share" gives what the source would have had
@@ -123,28 +124,23 @@ class Cap:
     epochs: Mapping[str, int | None]
     then: str = "share"
 
-    kind: ClassVar = "cap"
+    kind = "cap"
 
     def __post_init__(self) -> None:
         one_of("then", self.then, CAP_THEN)
         if not isinstance(self.epochs, Mapping) or not self.epochs:
             raise ValueError(
-                f'epochs are {self.epochs!r:.100}; give a number a source: {{"wiki": 4}}'
+                f'epochs are {shown(self.epochs)}; give a number a source: {{"wiki": 4}}'
             )
-        for name, number in self.epochs.items():
-            if number is not None and (not _is_whole(number) or number < 1):
-                raise ValueError(
-                    f"the cap of {name!r} is {number!r}; it must be a whole number of epochs, at "
-                    "least 1, or None"
-                )
-        object.__setattr__(self, "epochs", dict(self.epochs))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"epochs": dict(self.epochs), "then": self.then}
+        caps = {
+            name: None if number is None else whole_number(f"the cap of {name!r}", number, 1)
+            for name, number in self.epochs.items()
+        }
+        self._set(epochs=caps)
 
 
 @dataclass(frozen=True)
-class Add:
+class Add(EditValue):
     """Another source from here on: its name, its data, and the weights of all sources with it."""
 
     name: str
@@ -154,117 +150,124 @@ class Add:
     tokens: Range | None = None
     """Only these tokens of the data, such as those that `prepare --append` has added."""
 
-    kind: ClassVar = "add"
+    kind = "add"
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise ValueError(f"the name of a source is {self.name!r}; it must be a text")
-        object.__setattr__(self, "weights", _checked_weights(self.weights))
+            raise ValueError(f"the name of a source is {shown(self.name)}; it must be a text")
+        self._set(
+            weights=_checked_weights(self.weights), tokens=_checked_range("tokens", self.tokens)
+        )
         if self.name not in self.weights:
             raise ValueError(f"weights have no {self.name!r}, the source that is added")
-        if self.tokens is not None:
-            object.__setattr__(self, "tokens", _checked_range("tokens", self.tokens))
-
-    def to_json(self) -> dict[str, Any]:
-        data = self.data if isinstance(self.data, (str, PathLike)) else self.data.path
-        tokens = {} if self.tokens is None else {"tokens": list(self.tokens)}
-        weights = _weights_json(self.weights)
-        return {"name": self.name, "data": fspath(data), **tokens, "weights": weights}
 
 
 @dataclass(frozen=True)
-class Grow:
+class Grow(EditValue):
     """More tokens at the end of a source, from its next epoch on: made when a run is resumed."""
 
     source: str
-    data: Any = None
 
-    kind: ClassVar = "grow"
-
-    def to_json(self) -> dict[str, Any]:
-        return {"source": self.source}
+    kind = "grow"
 
 
 Edit = Reweight | Skip | Ban | Cap | Add
 """What a user can ask for."""
-AnyEdit = Edit | Grow
 KINDS: dict[str, type[Edit]] = {kind.kind: kind for kind in (Reweight, Skip, Ban, Cap, Add)}
 
 
-def edit_from_json(kind: str, fields: Mapping[str, Any]) -> Edit:
+def edit_from_json(kind: str, values: Mapping[str, Any]) -> Edit:
     """Return the edit of this kind and these fields (`to_json`); refuse what is not one."""
     one_of("kind", kind, KINDS)
-    values = dict(fields)
-    if isinstance(values.get("weights"), Mapping):
-        values["weights"] = {
-            name: Fraction(weight) if isinstance(weight, str) else weight
-            for name, weight in values["weights"].items()
-        }
-    if isinstance(values.get("documents"), list):
-        values["documents"] = [n for run in values["documents"] for n in _numbers_in(run)]
     try:
         return KINDS[kind](**values)
     except TypeError as error:
-        raise ValueError(
-            f"{dict(fields)!r:.200} are not the fields of a {kind!r}: {error}"
-        ) from None
+        raise ValueError(f"{shown(values)} are not the fields of a {kind!r}: {error}") from None
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _to_json(each) for name, each in value.items()}
+    if isinstance(value, tuple):
+        return [_to_json(each) for each in value]
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, PathLike):
+        return fspath(value)
+    return getattr(value, "path", value)  # of a dataset its path
 
 
 # Checking
 
 
-def _checked_weights(weights: Any) -> dict[str, Any]:
+def whole_number(named: str, value: Any, least: int = 0) -> int:
+    """Return a whole number of at least `least` and below `LARGEST`; refuse anything else."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if isinstance(value, bool) or not least <= number < LARGEST:
+        raise ValueError(
+            f"{named} is {shown(value)}; it must be a whole number, at least {least} and below "
+            f"{LARGEST:,}"
+        )
+    return number
+
+
+def _checked_weights(weights: Any) -> dict[str, int | float | Fraction]:
     if not isinstance(weights, Mapping):
         raise ValueError(
-            f'weights are {weights!r:.100}; give one a source: {{"web": 0.7, "code": 0.3}}'
+            f'weights are {shown(weights)}; give one a source: {{"web": 0.7, "code": 0.3}}'
         )
-    for name, weight in weights.items():
-        if isinstance(weight, bool) or not isinstance(weight, Real):
-            raise ValueError(f"the weight of {name!r} is {weight!r:.100}; it must be a number")
-    whole_parts(list(weights.values()))
-    return dict(weights)
+    checked = {name: _checked_weight(name, weight) for name, weight in weights.items()}
+    whole_parts(list(checked.values()))
+    return checked
 
 
-def _weights_json(weights: Mapping[str, Any]) -> dict[str, Any]:
-    """Weights as JSON has them; exact fractions as text."""
-    return {
-        name: str(weight)
-        if isinstance(weight, Fraction)
-        else int(weight)
-        if _is_whole(weight)
-        else float(weight)
-        for name, weight in weights.items()
-    }
+def _checked_weight(name: str, weight: Any) -> int | float | Fraction:
+    """Return the weight of a source as a number; an exact fraction may be a text, as in JSON."""
+    if isinstance(weight, str) and _FRACTION.fullmatch(weight):
+        return Fraction(weight)
+    if isinstance(weight, bool) or not isinstance(weight, Real):
+        raise ValueError(f"the weight of {name!r} is {shown(weight)}; it must be a number")
+    if isinstance(weight, Fraction):
+        return weight
+    return operator.index(weight) if hasattr(weight, "__index__") else float(weight)
 
 
-def _is_whole(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
-
-
-def _checked_range(name: str, edges: Any) -> Range:
+def _checked_range(name: str, edges: Any) -> Range | None:
+    if edges is None:
+        return None
     try:
-        first, stop = (operator.index(edge) for edge in edges)
+        first, stop = edges
     except (TypeError, ValueError):
-        raise ValueError(f"{name} are {edges!r:.100}; give two numbers: (first, stop)") from None
-    if not 0 <= first < stop:
+        raise ValueError(f"{name} are {shown(edges)}; give two numbers: (first, stop)") from None
+    first, stop = (whole_number(f"a number of {name}", edge) for edge in (first, stop))
+    if first >= stop:
         raise ValueError(f"{name} are {first} to {stop}; they must be 0 or more, and rise")
     return first, stop
 
 
-def _checked_documents(documents: Any) -> tuple[int, ...]:
-    try:
-        numbers = sorted({operator.index(number) for number in documents})
-    except TypeError:
-        raise ValueError(f"documents are {documents!r:.100}; give a list of numbers") from None
-    if not numbers or numbers[0] < 0:
-        raise ValueError(f"documents are {documents!r:.100}; give at least one, each 0 or more")
-    return tuple(numbers)
+def _checked_documents(documents: Any) -> tuple[int | Range, ...]:
+    """Numbers and ranges (first, last), ascending; those that touch are joined."""
+    if isinstance(documents, range) and documents.step == 1 and documents:
+        documents = [(documents[0], documents[-1])]
+    if not isinstance(documents, Iterable) or not (runs := sorted(map(_document_run, documents))):
+        raise ValueError(f"documents are {shown(documents)}; give a list of numbers, at least one")
+    joined = [runs[0]]
+    for first, last in runs[1:]:
+        if first > joined[-1][1] + 1:
+            joined.append((first, last))
+        else:
+            joined[-1] = joined[-1][0], max(last, joined[-1][1])
+    return tuple(first if first == last else (first, last) for first, last in joined)
 
 
-def _runs(numbers: Iterable[int]) -> list[int | list[int]]:
-    """Rising numbers, neighbours as [first, last]."""
-    return [first if first == last else [first, last] for first, last in neighbour_runs(numbers)]
-
-
-def _numbers_in(run: Any) -> Iterable[int]:
-    return range(run[0], run[1] + 1) if isinstance(run, list) else (run,)
+def _document_run(number: Any) -> Range:
+    if isinstance(number, (list, tuple)) and len(number) == 2:
+        first, last = (whole_number("the number of a document", edge) for edge in number)
+        if first <= last:
+            return first, last
+        raise ValueError(f"documents are {first} to {last}; they must rise")
+    first = whole_number("the number of a document", number)
+    return first, first

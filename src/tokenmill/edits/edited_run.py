@@ -1,24 +1,35 @@
 """A run and its edits. The order that they make is a function of both; more edits make another run.
 
 Edits are part of the state, not of the settings: a loader that loads a state has the edits of that
-state and no others.
+state and no others. The data and the weights that are given at resume may differ from what was
+saved in what has not been served; both differences become edits at the saved sample. Data may have
+grown at its end: its former tokens are proven by the hashes of their shards.
 """
 
 import functools
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tokenmill.base.suggest import one_of
 from tokenmill.batches.run import Run
-from tokenmill.edits.apply_edits import apply_edits
+from tokenmill.batches.state import read_state
+from tokenmill.dataset import TokenDataset
+from tokenmill.edits.apply_edits import Editing
 from tokenmill.edits.edit_record import (
     RecordedEdit,
+    edits_from_json,
     edits_to_json,
     merge_edits,
-    refuse_past,
+    record_edits,
 )
+from tokenmill.edits.edit_values import Add, Edit, Grow, Reweight
+from tokenmill.edits.edited_order import EditedOrder, Skips
 from tokenmill.edits.named_files import with_files
+from tokenmill.errors import OrderMismatchError
+from tokenmill.order.mixture_order import MixtureStage
 
 log = logging.getLogger("tokenmill")
 
@@ -33,14 +44,13 @@ class EditedRun:
     @functools.cached_property
     def now(self) -> Run:
         """The data and the order with all edits."""
-        return apply_edits(self.base, self.edits)
+        return Editing(self.base, self.edits).finished() if self.edits else self.base
 
     @property
     def fingerprint(self) -> str:
         """A hash of the order and its edits."""
-        if not self.edits:
-            return self.base.order_fingerprint
-        return str(self._edits_json[-1]["fingerprint"])
+        edits = self._edits_json
+        return str(edits[-1]["fingerprint"]) if edits else self.base.order_fingerprint
 
     def edits_to_json(self) -> list[dict[str, Any]]:
         """The list for a state, which is asked for at every step: made once."""
@@ -50,9 +60,8 @@ class EditedRun:
     def _edits_json(self) -> list[dict[str, Any]]:
         return edits_to_json(self.base.order_fingerprint, self.edits)
 
-    def with_edits(self, records: Sequence[RecordedEdit], after: int) -> "EditedRun":
-        """This run with more edits, none of them before a sample."""
-        refuse_past(records, after)
+    def with_edits(self, records: Sequence[RecordedEdit]) -> "EditedRun":
+        """This run with more edits."""
         opened = [with_files(record, {}) for record in records]
         return EditedRun(self.base, merge_edits(self.edits, opened))
 
@@ -65,3 +74,130 @@ class EditedRun:
                     "the state that is loaded does not have the %s at sample %d: it is dropped",
                     *(record.edit.kind, record.at),
                 )
+
+
+def edit_state(
+    state: Mapping[str, Any], *edits: Edit, at: int | None = None, note: str | None = None
+) -> dict[str, Any]:
+    """A saved state with more edits, which hold from sample `at` on, by default from where it is.
+
+    `at` counts samples, and so does a Skip: a state does not say how many a step has. Names of
+    sources are checked here, what depends on the data when a loader loads the state.
+    """
+    samples = state["samples"]
+    fingerprint = state["order_fingerprint"]
+    so_far = edits_from_json(state.get("edits", []), fingerprint, samples)
+    records = record_edits(edits, samples if at is None else at, note, served=samples)
+    merged = merge_edits(so_far, [with_files(record, {}) for record in records])
+    names = list(state["sources"])
+    for record in merged:
+        edit: Any = record.edit
+        names += [edit.name] if isinstance(edit, Add) else []
+        for field in ("weights", "epochs"):
+            for name in getattr(edit, field, ()):
+                one_of("source", name, names)
+        one_of("source", getattr(edit, "source", None), (*names, None))
+    return {**state, "edits": edits_to_json(fingerprint, merged)}
+
+
+def resumed_run(
+    given: Run,
+    state: Mapping[str, Any],
+    sources: Mapping[str, TokenDataset],
+    held: Sequence[TokenDataset],
+) -> tuple[EditedRun, int, int]:
+    """The run of a state, the samples it has served, and its pass; refuses one of another past.
+
+    `sources` is data of sources that were added, by name. What is `held` is not opened again.
+    """
+    base = given
+    if isinstance(state, Mapping):
+        base = _with_stages(_before_it_grew(given, state), state)
+    samples, number = read_state(state, base.to_json())
+    saved = edits_from_json(state.get("edits", []), state["order_fingerprint"], samples)
+    opened = {**dict(zip(given.names, given.datasets, strict=True)), **sources}
+    run = EditedRun(base, tuple(with_files(record, opened, held) for record in saved))
+    order = run.now.order
+    if not (isinstance(order, EditedOrder) and order.is_over(samples)):
+        growth = _growth(run, given, samples)
+        run = EditedRun(base, merge_edits(run.edits, growth))
+    if base.stages != given.stages:
+        run = _with_given_weights(run, given, samples)
+    return run, samples, number
+
+
+# Data that has grown
+
+
+def _before_it_grew(given: Run, state: Mapping[str, Any]) -> Run:
+    """Return the run with as many tokens as the state says, if its fingerprint is of those."""
+    if state.get("num_tokens") == [data.num_tokens for data in given.datasets]:
+        return given
+    with suppress(KeyError, IndexError, TypeError, ValueError):  # `read_state` says what differs
+        counts = zip(given.datasets, state["num_tokens"], strict=True)
+        before = given.with_datasets([data.part(0, count) for data, count in counts])
+        if before.fingerprint == state.get("data_fingerprint"):
+            return before
+    return given
+
+
+def _growth(run: EditedRun, given: Run, samples: int) -> list[RecordedEdit]:
+    """What has joined each source since the last edit of the run."""
+    known = dict(zip(run.now.names, run.now.datasets, strict=True))
+    opened = dict(zip(given.names, given.datasets, strict=True))
+    return [
+        with_files(RecordedEdit(samples, Grow(name)), opened)
+        for name, data in opened.items()
+        if data.num_tokens > known[name].num_tokens
+    ]
+
+
+# Weights that differ later
+
+
+def _with_stages(given: Run, state: Mapping[str, Any]) -> Run:
+    """Return the run with the weights of the state, if its fingerprint proves that it had them."""
+    if given.stages is None or state.get("sources") != list(given.names):
+        return given
+    with suppress(KeyError, TypeError, ValueError):  # `read_state` says what differs
+        saved = tuple(MixtureStage(start, tuple(parts)) for start, *parts in state["stages"])
+        if replace(given, stages=saved).order_fingerprint == state["order_fingerprint"]:
+            return given.with_stages(saved)
+    return given
+
+
+def _with_given_weights(run: EditedRun, given: Run, samples: int) -> EditedRun:
+    """Return the run with the weights of the given mixture from where they differ; not before."""
+    editing = Editing(run.base, run.edits)
+    asked = [(stage.start, stage.parts) for stage in given.stages or ()]
+    differing = set(editing.wanted) ^ set(asked)
+    if not differing:
+        return run
+    skips = Skips(editing.skips)
+    place = min(start for start, _ in differing)
+    if place < skips.place(samples):
+        saved, wanted = (
+            dict(zip(editing.names, _in_force(stages, place), strict=False))
+            for stages in (editing.wanted, asked)
+        )
+        raise OrderMismatchError(
+            f"cannot resume: the weights of the mixture differ from sample {skips.sample(place):,} "
+            f"on, and {samples:,} samples were served: {saved} -> {wanted}",
+            hint="give the weights of that run; loader.edit(Reweight({...})) changes them from the "
+            "next step on",
+        )
+    first = skips.sample(place)
+    edits = [e for e in run.edits if e.at < first or not isinstance(e.edit, Reweight)]
+    more = []
+    for start in [place, *(start for start, _ in asked if start > place)]:
+        at = skips.sample(start)
+        added = [e.edit.name for e in edits if isinstance(e.edit, Add) and e.at <= at]
+        weights = dict(zip(run.base.names, _in_force(asked, start), strict=True))
+        weights |= dict.fromkeys(added, 0)
+        more.append(RecordedEdit(at, Reweight(weights), "the mixture that was given at resume"))
+    return EditedRun(run.base, merge_edits(edits, more))
+
+
+def _in_force(stages: Sequence[tuple[int, tuple[int, ...]]], place: int) -> tuple[int, ...]:
+    """The parts at a place."""
+    return [parts for start, parts in stages if start <= place][-1]

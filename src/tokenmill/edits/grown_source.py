@@ -1,114 +1,78 @@
 """A source whose data has grown: more tokens at its end, from one of its epochs on.
 
 The epoch in which the data grew ends as it began; from the next one on the order is that of the
-grown data. So the samples of the source are cut into stretches, each of whole epochs of one order.
+grown data.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmill.base.groups import groups_of
-from tokenmill.order.order import SourceOrder
+from tokenmill.order.order import SourceOrder, TargetRanges
 from tokenmill.order.spans import Spans, join_rows
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """Samples of a source under one order, up to the next stretch; whole epochs."""
-
-    first: int
-    """The first sample."""
-    epoch: int
-    """The epoch of the first sample."""
-    order: SourceOrder
-
-    @property
-    def shift(self) -> int:
-        """Add it to a sample of the source: the sample of `order`."""
-        return self.epoch * self.order.samples_per_epoch - self.first
-
-    def first_of_epoch(self, epoch: int) -> int:
-        return epoch * self.order.samples_per_epoch - self.shift
-
-    def epoch_of(self, samples: np.ndarray) -> np.ndarray:
-        epochs: np.ndarray = (samples + self.shift) // self.order.samples_per_epoch
-        return epochs
-
-
 class GrownSource(SourceOrder):
-    """The order of a source whose data has grown."""
+    """One order up to the end of an epoch, and another one, of more data, from there on."""
 
-    def __init__(self, stretches: tuple[Stretch, ...]) -> None:
-        self.stretches = stretches
-        self._firsts = np.array([stretch.first for stretch in stretches], np.int64)
-        order = stretches[-1].order  # of the data as it is now
-        self.name = order.name
-        self.locality = order.locality
-        self.block_size = order.block_size
-        self.spans_per_row = order.spans_per_row
-        self.order = order
-
-    @classmethod
-    def of(cls, source: SourceOrder, index: int, order: SourceOrder) -> "GrownSource":
-        """Return the source whose data has grown before its sample `index`; its order is `order`.
-
-        Data that grew before, but of which no epoch has begun, grew again.
-        """
-        begun = [stretch for stretch in stretches_of(source) if stretch.first <= index]
-        epoch = -(-(index + begun[-1].shift) // begun[-1].order.samples_per_epoch)  # rounded up
-        return cls((*begun, Stretch(begun[-1].first_of_epoch(epoch), epoch, order)))
+    def __init__(self, before: SourceOrder, index: int, after: SourceOrder) -> None:
+        """`index` is the next sample of the source when its data had grown."""
+        if isinstance(before, GrownSource) and index <= before.first:
+            before = before.before  # no epoch of the data as it was then has begun
+        self.before: SourceOrder = before
+        self.after = after
+        self.epoch = int(before.epoch_of(np.array(index)))
+        """The first epoch of the grown data."""
+        self.epoch += before.first_of_epoch(self.epoch) < index
+        self.first: int = before.first_of_epoch(self.epoch)
+        """Its first sample."""
+        self._shift = after.first_of_epoch(self.epoch) - self.first  # to samples of `after`
+        self.name = after.name
+        self.locality = after.locality
+        self.block_size = after.block_size
+        self.spans_per_row = after.spans_per_row
 
     @property
     def samples_per_epoch(self) -> int:
         """Samples of an epoch of the data as it is now."""
-        return self.order.samples_per_epoch
+        return self.after.samples_per_epoch
 
     def facts(self) -> dict[str, int]:
-        return self.order.facts()
+        return self.after.facts()
 
-    def epoch_of(self, index: np.ndarray) -> np.ndarray:
-        """The epoch of each sample."""
-        flat = index.reshape(-1)
-        epochs = np.empty(flat.shape, np.int64)
-        for stretch, here in self._by_stretch(flat):
-            epochs[here] = stretch.epoch_of(flat[here])
-        return epochs.reshape(index.shape)
+    def epoch_of(self, samples: np.ndarray) -> np.ndarray:
+        after = self.after.epoch_of(samples + self._shift)
+        return np.where(samples < self.first, self.before.epoch_of(samples), after)
 
     def first_of_epoch(self, epoch: int) -> int:
-        """The first sample of an epoch."""
-        return self._stretch_of_epoch(epoch).first_of_epoch(epoch)
+        if epoch < self.epoch:
+            return self.before.first_of_epoch(epoch)
+        return self.after.first_of_epoch(epoch) - self._shift
 
     def epochs_until(self, index: int) -> float:
-        """How many epochs there are before a sample."""
-        epoch = int(self.epoch_of(np.array(index)))
-        first = self.first_of_epoch(epoch)
-        following = self.first_of_epoch(epoch + 1)
-        return epoch + (index - first) / (following - first)
+        if index < self.first:
+            return self.before.epochs_until(index)
+        return self.after.epochs_until(index + self._shift)
 
     def rows(self, samples: np.ndarray) -> Spans:
-        parts = []
-        numbers = []
-        for stretch, here in self._by_stretch(samples):
-            parts.append(stretch.order.rows(samples[here] + stretch.shift))
-            numbers.append(here)
-        return join_rows(parts, numbers, len(samples)) if parts else self.order.rows(samples)
+        is_before = samples < self.first
+        numbers = [is_before.nonzero()[0], (~is_before).nonzero()[0]]
+        parts = [
+            self.before.rows(samples[is_before]),
+            self.after.rows(samples[~is_before] + self._shift),
+        ]
+        return join_rows(parts, numbers, len(samples))
 
     def targeting(self, start: int, stop: int, epoch: int) -> np.ndarray:
-        stretch = self._stretch_of_epoch(epoch)
-        samples: np.ndarray = stretch.order.targeting(start, stop, epoch) - stretch.shift
+        if epoch < self.epoch:
+            return self.before.targeting(start, stop, epoch)
+        samples: np.ndarray = self.after.targeting(start, stop, epoch) - self._shift
         return samples
 
-    def _stretch_of_epoch(self, epoch: int) -> Stretch:
-        return [stretch for stretch in self.stretches if stretch.epoch <= epoch][-1]
+    def target_ranges(self, first: int, stop: int) -> Iterator[TargetRanges]:
+        yield from self.before.target_ranges(first, min(stop, self.first))
+        low = max(first, self.first)
+        yield from self.after.target_ranges(low + self._shift, max(stop, low) + self._shift)
 
-    def _by_stretch(self, index: np.ndarray) -> Iterator[tuple[Stretch, np.ndarray]]:
-        """Yield each stretch that has some of these samples, and their numbers in `index`."""
-        for n, here in groups_of(np.searchsorted(self._firsts, index, side="right") - 1):
-            yield self.stretches[n], here
-
-
-def stretches_of(source: SourceOrder) -> tuple[Stretch, ...]:
-    """The stretches of a source; of one that has not grown, one."""
-    return source.stretches if isinstance(source, GrownSource) else (Stretch(0, 0, source),)
+    def possible_targets(self) -> Iterator[TargetRanges]:
+        return self.after.possible_targets()

@@ -18,8 +18,7 @@ import numpy as np
 
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
-from tokenmill.formats.format import Ask, FileFormat, FoundData
-from tokenmill.formats.registry import LLMC_GPT2, LLMC_LLAMA3
+from tokenmill.formats.format import LLMC_GPT2, LLMC_LLAMA3, Ask, FileFormat, FoundData
 from tokenmill.formats.writing import RollingWriter
 
 HEADER_BYTES = 1024
@@ -101,14 +100,11 @@ class Llmc(FileFormat):
                 f"{path} claims {num_tokens:,} tokens in its header",
                 hint="the count has overflowed 2^31 or is damaged; write or fetch the shard again",
             )
-        dtype = ask.agreed(np.dtype(kind.dtype), path)
-        expected = HEADER_BYTES + num_tokens * dtype.itemsize
-        untrusted.expect_size(path, size, expected, f"its header ({num_tokens:,} tokens)")
         return self.found(
             path,
-            dtype,
-            num_tokens,
+            ask.agreed(np.dtype(kind.dtype), path),
             size,
+            num_tokens,
             HEADER_BYTES,
             vocab_size=kind.vocab_size,
             end_of_text_id=kind.end_of_text_id,

@@ -7,8 +7,9 @@ else, whichever it is.
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,6 +39,16 @@ class Locality:
 
 
 ANYWHERE = Locality(Spread.EVERYWHERE)
+SPANS_AT_ONCE = 1 << 18  # in memory, where many samples are looked at
+
+
+class TargetRanges(NamedTuple):
+    """Ranges of tokens of a source that are targets, each first .. stop-1."""
+
+    firsts: np.ndarray
+    stops: np.ndarray
+    times: int = 1
+    """How often each of them comes."""
 
 
 class Order(ABC):
@@ -170,6 +181,34 @@ class SourceOrder(Order):
     def first_of_epoch(self, epoch: int) -> int:
         """The first sample of an epoch."""
         return epoch * self.samples_per_epoch
+
+    def target_ranges(self, first: int, stop: int) -> Iterator[TargetRanges]:
+        """Yield the targets of samples first .. stop-1, those of whole epochs at little cost."""
+        low = -(-first // self.samples_per_epoch)
+        high = stop // self.samples_per_epoch
+        if low >= high:
+            yield from self._located_targets(first, stop)
+            return
+        yield from self._located_targets(first, self.first_of_epoch(low))
+        yield from self.targets_of_epochs(range(low, high))
+        yield from self._located_targets(self.first_of_epoch(high), stop)
+
+    def targets_of_epochs(self, epochs: range) -> Iterator[TargetRanges]:
+        """Yield the targets of whole epochs, at least one; here, all have the same."""
+        first, stop = (self.first_of_epoch(epochs.start + i) for i in (0, 1))
+        for ranges in self._located_targets(first, stop):
+            yield ranges._replace(times=len(epochs))
+
+    def possible_targets(self) -> Iterator[TargetRanges]:
+        """Yield the tokens that are a target in some epoch."""
+        return self.targets_of_epochs(range(1))
+
+    def _located_targets(self, first: int, stop: int) -> Iterator[TargetRanges]:
+        """Yield the targets of samples first .. stop-1, each of which is located."""
+        at_once = max(1, int(SPANS_AT_ONCE / self.spans_per_row))
+        for low in range(first, stop, at_once):
+            samples = np.arange(low, min(low + at_once, stop), dtype=np.int64)
+            yield TargetRanges(*self.rows(samples).targets)
 
 
 def by_epoch(

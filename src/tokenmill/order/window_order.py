@@ -3,10 +3,12 @@
 Sample numbers count over all epochs without end, so one integer says how far a run has come.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from tokenmill.order.arrangement import Arrangement, draw
-from tokenmill.order.order import ANYWHERE, SourceOrder, by_epoch
+from tokenmill.order.order import ANYWHERE, SourceOrder, TargetRanges, by_epoch
 from tokenmill.order.spans import Spans, whole_rows
 from tokenmill.order.windows import Windows
 
@@ -49,6 +51,17 @@ class WindowOrder(SourceOrder):
         position = self.arrangement.position_of(window, windows.count, windows.seed, epoch)
         return np.sort(position + self.first_of_epoch(epoch))
 
+    def targets_of_epochs(self, epochs: range) -> Iterator[TargetRanges]:
+        """Yield one range an epoch; without `phase` all epochs have the same."""
+        windows = self.windows
+        times = 1 if windows.phase else len(epochs)
+        for epoch in epochs[::times]:
+            first = np.array([windows.offset(epoch) + 1])
+            yield TargetRanges(first, first + windows.count * windows.block_size, times)
+
+    def possible_targets(self) -> Iterator[TargetRanges]:
+        yield all_but_the_first(self.windows)
+
 
 class RandomOrder(SourceOrder):
     """Windows drawn from anywhere, with replacement; an epoch is as many draws as windows fit."""
@@ -87,3 +100,16 @@ class RandomOrder(SourceOrder):
             # The targets of a draw are start + 1 .. start + block_size.
             hits.append(samples[(starts + self.block_size >= start) & (starts + 1 < stop)])
         return np.concatenate(hits)
+
+    def targets_of_epochs(self, epochs: range) -> Iterator[TargetRanges]:
+        """Yield the targets of each draw; an epoch may have any."""
+        edges = (self.first_of_epoch(epoch) for epoch in (epochs.start, epochs.stop))
+        return self._located_targets(*edges)
+
+    def possible_targets(self) -> Iterator[TargetRanges]:
+        yield all_but_the_first(self.windows)
+
+
+def all_but_the_first(windows: Windows) -> TargetRanges:
+    """All tokens that follow another one."""
+    return TargetRanges(np.array([1]), np.array([windows.num_tokens]))

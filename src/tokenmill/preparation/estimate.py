@@ -27,12 +27,7 @@ from tokenmill.preparation.planning.settings import (
 )
 from tokenmill.preparation.planning.val_inputs import held_out_inputs
 from tokenmill.preparation.stages.parts import ROW
-from tokenmill.text.cleaning.clean_chunks import (
-    PLACE_BYTES,
-    CleanChunk,
-    clean_chunk,
-    lines_to_compare,
-)
+from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, lines_to_compare
 from tokenmill.text.cleaning.dedup import hash_all
 from tokenmill.text.cleaning.line_work import hash_selected, without_lines
 from tokenmill.text.inputs.open_input import Source
@@ -188,7 +183,7 @@ class _Sample:
             counts.tokens += int(lengths[are_new].sum())
             counts.encoded += int(lengths.sum())
             counts.documents += int(are_new[continues:].sum())
-            counts.text += sum(map(len, clean.texts))
+            counts.text += len(clean.lines.whole)
             counts.hashes += self.compared - compared
             counts.bytes_in += chunk.bytes_in
 
@@ -217,8 +212,7 @@ class _Sample:
         largest = max(s.size if s.compression else min(s.size, UNIT_BYTES) for s in sources)
         total = sum(source.size for source in sources)
         in_progress = min(1.0, (workers + 1) / 2 * largest / max(1, total))
-        text = expected.text + PLACE_BYTES * expected.hashes
-        return stays + max(text + round(in_progress * parts), parts + disk_bytes)
+        return stays + max(expected.text + round(in_progress * parts), parts + disk_bytes)
 
     def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
         cuts = self.tokenizer.cuts if self.tokenizer else None
@@ -233,7 +227,7 @@ class _Sample:
 
     def _first_seen(self, chunk: CleanChunk) -> tuple[list[bytes], np.ndarray]:
         """Return the texts to encode, without lines seen before, and which texts are new."""
-        texts = list(filter(None, chunk.texts))
+        texts = list(filter(None, chunk.lines.texts))
         if self.settings.dedup == "documents":
             return texts, self._are_new(hash_all(texts))
         if self.settings.dedup == "lines":
@@ -241,11 +235,11 @@ class _Sample:
         return texts, np.ones(len(texts), np.bool_)
 
     def _without_lines(self, chunk: CleanChunk) -> list[bytes]:
-        lines, counts = lines_to_compare(
+        counts = lines_to_compare(
             chunk, min_chars=self.settings.dedup_min_chars, long_line=self.settings.long_line
         )
-        repeated = ~self._are_new(hash_selected(lines, counts))
-        return without_lines(lines, np.flatnonzero(counts)[repeated])
+        repeated = ~self._are_new(hash_selected(chunk.lines, counts))
+        return without_lines(chunk.lines, np.flatnonzero(counts)[repeated])
 
     def _are_new(self, hashes: np.ndarray) -> np.ndarray:
         new = np.zeros(len(hashes), np.bool_)

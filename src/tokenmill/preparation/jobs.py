@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
-from tokenmill.base.lock import hold_lock, refuse_locked
+from tokenmill.base.lock import refuse_locked
 from tokenmill.base.progress import Progress
 from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import refuse_fields, takes_keywords_of
 from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.numbered import JobPart, NotReady, PartExecutor, StageReport
-from tokenmill.preparation.planning.disk_space import explain_bad_disk
 from tokenmill.preparation.planning.inputs import Inputs, ValInput
 from tokenmill.preparation.planning.memory_budget import decide_limits, fit_into_memory
 from tokenmill.preparation.planning.plan import Plan, read_plan
@@ -40,10 +39,10 @@ from tokenmill.preparation.planning.settings import (
     SettingsKeywords,
     with_details,
 )
-from tokenmill.preparation.prepare import publish, run_stages, start
+from tokenmill.preparation.prepare import choose_inputs, make_plan, publish, run_stages
 from tokenmill.preparation.stage_table import stages_for
 from tokenmill.preparation.stages.accounts import Summary
-from tokenmill.preparation.workspace.target import Swap, Target, open_target
+from tokenmill.preparation.workspace.target import Swap, Target, hold_workspace, open_target
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 
@@ -121,11 +120,13 @@ def plan(
     memory = fit_into_memory(1, run.max_ram)
     given = with_details(settings, details)
     with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
-        made = start(target, inputs, val_input, given, memory, run)
-        if isinstance(made, Summary):
-            return made
+        wanted, sources = choose_inputs(target, inputs, val_input, given, run)
+        if done := target.already_done(wanted, sources):
+            return done
+        plan = make_plan(target, wanted, sources, given, memory, run)
+        decide_limits(plan, memory)
         target.workspace.share()
-        return made[0]
+        return plan
 
 
 def work(
@@ -176,25 +177,20 @@ def finish(
         return None
     target, plan = found
     memory = fit_into_memory(workers, run.max_ram)
-    with (
-        stop_on_signals(),
-        explain_bad_disk(Path(folder)),
-        hold_lock(target.workspace.lock_file, break_lock=run.break_lock),
-    ):
+    with hold_workspace(plan.workspace.out_dir, break_lock=run.break_lock) as workspace:
         processes = memory.workers
         if memory.max_ram is not None:  # else the limits on documents stay those of the plan
-            learned = plan.settings.tokenizer == "chars"
-            processes = decide_limits(plan, memory, None if learned else plan.tokenizer)
+            processes = decide_limits(plan, memory)
         with LocalExecutor(processes) as executor:
-            outcome = run_stages(plan, target, executor, run.progress)
-        target.workspace.clean_temporary()
+            outcome = run_stages(plan, target.previous, executor, run.progress)
+        workspace.clean_temporary()
         summary = publish(plan, target, outcome)
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
 
 
 def open_run(folder: Folder) -> tuple[Target, Plan] | None:
-    """The preparation under way in a folder; None where it is finished."""
+    """Return the preparation in progress in a folder; None where it is finished."""
     out = Path(folder)
     if plan := read_plan(Workspace(out)) or read_plan(Workspace(Swap(out).new)):
         return _target(out, plan), plan
@@ -207,26 +203,26 @@ def open_run(folder: Folder) -> tuple[Target, Plan] | None:
 
 
 def _target(out: Path, plan: Plan) -> Target:
+    append = plan.previous is not None
     if plan.workspace.out_dir != out:
-        return Target(out, plan.workspace, None, swap=Swap(out))
-    if plan.destination is not None:
+        target = Target(out, plan.workspace, None, swap=Swap(out))
+    elif plan.destination is not None:
         from tokenmill.preparation.workspace.remote_target import resume_remote_target
 
-        return resume_remote_target(out, plan)
-    if plan.previous is None:
-        return Target(out, plan.workspace, None)
-    target = Target(out, plan.workspace, Manifest.load(out), append=True)
+        target = resume_remote_target(plan)
+    else:
+        target = Target(out, plan.workspace, Manifest.load(out) if append else None, append)
     if target.previous_hash != plan.previous:
         raise SettingsMismatchError(
-            f"{out} changed since the plan to add to it was made",
-            hint="remove its .preparation folder and plan again",
+            f"{target.name} changed since the plan to add to it was made",
+            hint=f"remove {plan.workspace.root} and plan again",
         )
     return target
 
 
 def _run_part(plan: Plan, target: Target, executor: PartExecutor, progress: Progress) -> JobReport:
     with suppress(NotReady):
-        run_stages(plan, target, executor, progress)
+        run_stages(plan, target.previous, executor, progress)
     return JobReport(executor.stages)
 
 

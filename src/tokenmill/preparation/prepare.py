@@ -5,9 +5,9 @@ worker or sixty-four, run through or killed and started again: the same bytes.
 
     plan                  list the inputs, cut them into units               plan.py
     unpack                large compressed files become text                 stages/unpack.py
-    characters            the vocabulary of `chars`, from the input          stages/learn_chars.py
+    characters            the vocabulary of `chars`, from the input          stages/unit_text.py
     existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
-    lines                 read, clean, hash every line                       stages/line_hashes.py
+    lines                 read, clean, hash every line                       stages/cleaned_text.py
     line-duplicates       find the lines that were seen before               stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
     join                  list all parts, long documents put together        stages/join.py
@@ -24,14 +24,15 @@ Which of these a preparation needs, and what their tasks are, is a table: stage_
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Unpack
+from typing import Any, Unpack
 
+from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Engine, Executor
-from tokenmill.preparation.planning.disk_space import check_space, has_room_for_text, is_small_job
 from tokenmill.preparation.planning.inputs import (
     HeldOut,
     Inputs,
@@ -40,7 +41,7 @@ from tokenmill.preparation.planning.inputs import (
     notes_on_inputs,
 )
 from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
-from tokenmill.preparation.planning.plan import Plan, begin, keep_tokenizer
+from tokenmill.preparation.planning.plan import PREVIOUS_FILE, Plan, begin, keep_tokenizer
 from tokenmill.preparation.planning.settings import (
     DETAILS,
     NO_DETAILS,
@@ -48,11 +49,15 @@ from tokenmill.preparation.planning.settings import (
     Details,
     Run,
     Settings,
-    SettingsGiven,
     SettingsKeywords,
     with_details,
 )
-from tokenmill.preparation.planning.shard_count import choose_shard_size, refuse_too_many_shards
+from tokenmill.preparation.planning.sizes import (
+    check_space,
+    choose_shard_size,
+    has_room_for_text,
+    is_small_job,
+)
 from tokenmill.preparation.stage_table import Preparation, compares_documents, compares_lines
 from tokenmill.preparation.stages.accounts import (
     PreparationOutcome,
@@ -64,8 +69,9 @@ from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.encode import encode_unit
 from tokenmill.preparation.stages.join import load_parts
-from tokenmill.preparation.workspace.folder_contents import recorded_held_out
 from tokenmill.preparation.workspace.target import Target, open_target
+from tokenmill.shards.manifest import Manifest, SourceEntry
+from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import (
     choose_unit_bytes,
     cut_into_units,
@@ -109,53 +115,23 @@ def prepare(
     engine = Engine(run.engine, workers, run.ray_address)
     given = with_details(settings, details)
     with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
-        begun = start(target, inputs, val_input, given, memory, run)
-        return carry_out(begun, target, engine, run.progress, started)
-
-
-def carry_out(
-    begun: tuple[Plan, int] | Summary,
-    target: Target,
-    engine: Engine,
-    progress: Progress,
-    started: float,
-) -> Summary:
-    """All that comes after the plan, with as many workers as fit; nothing, if all was done."""
-    if isinstance(begun, Summary):
-        return begun
-    plan, processes = begun
-    if engine.workers is None and is_small_job(plan):
-        processes = 1
-    target.workspace.take_up()
-    if engine.kind != "local":
-        target.workspace.share()
-    with engine.open(processes, str(plan.workspace.plan_file.absolute())) as executor:
-        executor.get_ready(encode_unit, len(plan.units))
-        seen = notes_on_inputs(plan.settings, plan.sources)
-        for note in seen:
-            progress.say(note)
-        try:
-            outcome = run_stages(plan, target, executor, progress)
-        except BadInputError:
-            if plan.previous is not None:
-                plan.workspace.forget()  # the dataset is what it was, and open to others
-            raise
-    summary = publish(plan, target, outcome)
-    summary.notes += seen
+        wanted, sources = choose_inputs(target, inputs, val_input, given, run)
+        summary = target.already_done(wanted, sources)
+        if summary is None:
+            plan = make_plan(target, wanted, sources, given, memory, run)
+            summary = carry_out(plan, target, memory, engine, run)
     summary.seconds = round(time.monotonic() - started, 3)
     return summary
 
 
-def start(
+def choose_inputs(
     target: Target,
     inputs: Inputs,
     val_input: ValInput | None,
-    given: SettingsGiven,
-    memory: Memory,
+    given: dict[str, Any],
     run: Run,
-) -> tuple[Plan, int] | Summary:
-    """The plan, written or found, and how many workers fit; or the outcome, if all was done."""
-    progress = run.progress
+) -> tuple[Settings, list[Source]]:
+    """Return all settings, and the files to read."""
     held_out: HeldOut = {}
     if val_input is not None:
         from tokenmill.preparation.planning.val_inputs import check_splits, held_out_inputs
@@ -164,38 +140,42 @@ def start(
         if target.previous is None:
             given = {"val_fraction": 0.0, **given}
     settings = target.settings(given)
-    sources = find_inputs(inputs, held_out, target.out_dir, target.workspace, settings, progress)
+    sources = find_inputs(
+        inputs, held_out, target.out_dir, target.workspace, settings, run.progress
+    )
     if held_out:
         check_splits(settings, sources, target.previous)
-    if "tokens_per_shard" in given or target.previous is not None:
-        refuse_too_many_shards(settings, sources)
-    else:
-        settings = replace(settings, tokens_per_shard=choose_shard_size(settings, sources))
-    if done := target.already_done(settings, sources):
-        return done
-    unit_bytes = choose_unit_bytes(sources, run.unit_bytes)
-    plan = Plan(
-        target.workspace,
-        settings,
-        tuple(sources),
-        (),
-        memory.chunk_bytes,
-        target.previous_hash,
-        target.destination,
-        bool(held_out) or bool(recorded_held_out(target.previous)),
-        target.folder_for(settings, sources),
-    )
-    plan = cut_inputs(plan, unit_bytes)
+    is_given = "tokens_per_shard" in given or target.previous is not None
+    size = choose_shard_size(settings, sources, is_given=is_given)
+    if size != settings.tokens_per_shard:
+        settings = replace(settings, tokens_per_shard=size)
+    return settings, sources
+
+
+def make_plan(
+    target: Target,
+    settings: Settings,
+    sources: Sequence[Source],
+    given: dict[str, Any],
+    memory: Memory,
+    run: Run,
+) -> Plan:
+    """Write the plan, or resume the same one."""
+    plan = target.plan(settings, sources, memory.chunk_bytes)
+    plan = cut_inputs(plan, choose_unit_bytes(sources, run.unit_bytes))
     check_space(plan)
-    tokenizer = target.tokenizer(given)
+    tokenizer = target.tokenizer(settings, given)
+    say = run.progress.say
     if tokenizer is not None:
-        say_if_slow(tokenizer, progress.say)
-    plan = begin(plan, tokenizer, restart=target.replaces, say=progress.say)
-    return plan, decide_limits(plan, memory, tokenizer)
+        say_if_slow(tokenizer, say)
+    plan = begin(plan, tokenizer, restart=target.replaces, say=say)
+    if target.previous is not None:
+        keep(plan.workspace.root / PREVIOUS_FILE, target.previous.to_bytes())
+    return plan
 
 
 def cut_inputs(plan: Plan, unit_bytes: int) -> Plan:
-    """The plan with its units; large compressed files are cut too if there is room to unpack."""
+    """Return the plan with units; large compressed files are cut too if there is room to unpack."""
     sources = plan.sources
     unpacked = worth_unpacking(sources)
     if unpacked and not has_room_for_text(plan):
@@ -204,52 +184,84 @@ def cut_inputs(plan: Plan, unit_bytes: int) -> Plan:
     return replace(plan, units=tuple(group_small_files(units, sources, unit_bytes)))
 
 
+def carry_out(plan: Plan, target: Target, memory: Memory, engine: Engine, run: Run) -> Summary:
+    """Run all stages, with as many workers as fit, and publish what they made."""
+    workspace = plan.workspace
+    processes = decide_limits(plan, memory)
+    if engine.workers is None and is_small_job(plan):
+        processes = 1
+    workspace.take_up()
+    if engine.kind != "local":
+        workspace.share()
+    with engine.open(processes, str(workspace.plan_file.absolute())) as executor:
+        executor.get_ready(encode_unit, len(plan.units))
+        notes = notes_on_inputs(plan.settings, plan.sources)
+        for note in notes:
+            run.progress.say(note)
+        try:
+            outcome = run_stages(plan, target.previous, executor, run.progress)
+        except BadInputError:
+            if plan.previous is not None:
+                workspace.forget()  # the dataset is what it was, and open to others
+            raise
+    summary = publish(plan, target, outcome)
+    summary.notes += notes
+    return summary
+
+
 def run_stages(
-    plan: Plan, target: Target, executor: Executor, progress: Progress
+    plan: Plan, previous: Manifest | None, executor: Executor, progress: Progress
 ) -> PreparationOutcome:
-    """All stages but the last, in order; one that the plan does not need has no receipts.
+    """Run all stages but the last, in order; one that the plan does not need has no receipts.
 
     Finished tasks are known by their receipts and not repeated. Numbered jobs come through here
     as well: with their executor, a stage that other jobs have not finished ends the run.
     """
-    this = Preparation(plan, target.previous, executor, progress)
+    this = Preparation(plan, previous, executor, progress)
     find_documents(this)
+    was_by_hash = previous is not None and previous.settings.get("split") == "hash"
+    counts = this.run("decide")
     decision, decided = choose_split(
+        plan,
         this.first_decision,
-        this.run("decide"),
-        plan.settings.val_fraction,
-        by_hash=target.splits_by_hash,  # each document of a dataset keeps its split
+        counts,
+        by_hash=was_by_hash,  # each document keeps its split
     )
-    this.layout = make_layout(plan, decision, decided, first=this.first)
+    this.layout = make_layout(plan, decision, decided.tokens, first=this.first)
     shards = this.run("assemble")
     return PreparationOutcome.of(plan, decision, decided, shards)
 
 
 def find_documents(this: Preparation) -> None:
-    """The stages up to where all documents are encoded and repeated ones are known."""
-    run, plan = this.run, this.plan
-    run("unpack")
-
-    if receipts := run("characters"):
+    """Run the stages up to where all documents are encoded and repeated ones are known."""
+    this.run("unpack")
+    if receipts := this.run("characters"):
         from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 
         characters = set().union(*(receipt["characters"] for receipt in receipts))
-        keep_tokenizer(plan.workspace, CharsTokenizer.build(characters))
-
-    if compares_lines(plan):
-        this.find_repeated("line", len(plan.units))
-    run("encode")
-    run("join")
-    if compares_documents(plan):
+        keep_tokenizer(this.plan.workspace, CharsTokenizer.build(characters))
+    if compares_lines(this.plan):
+        this.find_repeated("line", len(this.plan.units))
+    this.run("encode")
+    this.run("join")
+    if compares_documents(this.plan):
         this.find_repeated("document", len(load_parts(this.out_dir)))
 
 
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
     """Commit: nothing is published unless the accounts balance, and the manifest goes last."""
     check_accounts(plan, outcome)
-    known_sources = target.known_sources if target.previous is not None else ()
+    known_sources: Sequence[SourceEntry] = ()
+    notes = outcome.notes(plan)
+    if target.previous is not None:
+        from tokenmill.preparation.workspace.existing_dataset import (
+            all_sources,
+            notes_on_known_inputs,
+        )
+
+        known_sources = all_sources(target)
+        notes = notes_on_known_inputs(known_sources, plan) + notes
     manifest = commit(plan, target.previous, known_sources, outcome)
-    notes = target.notes(plan.settings, plan.sources) + outcome.notes(plan)
     summary = summarize(target.name, manifest, notes)
     summary.bad_input = outcome.bad_input
     summary.changed_lines = outcome.changed_lines

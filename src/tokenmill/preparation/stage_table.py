@@ -16,8 +16,8 @@ from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.executor import Executor, Tasks, WorkerDiedError
-from tokenmill.preparation.planning.disk_space import has_room_for_text
 from tokenmill.preparation.planning.plan import Plan
+from tokenmill.preparation.planning.sizes import has_room_for_text
 from tokenmill.preparation.stages.decide import Decision, Layout
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.parts import split_of
@@ -92,7 +92,7 @@ class Preparation:
             return None
         held_out = []
         if self.previous is not None:
-            from tokenmill.preparation.workspace.folder_contents import recorded_held_out
+            from tokenmill.preparation.workspace.existing_dataset import recorded_held_out
 
             from_files = recorded_held_out(self.previous)
             start = 0
@@ -242,9 +242,7 @@ class Stage:
 
 STAGES = (
     Stage("unpack", "stages.unpack.unpack_file", PACKED_FILE, "unpacked", _has_packed_files),
-    Stage(
-        "characters", "stages.learn_chars.find_characters", UNIT, "characters", _learns_characters
-    ),
+    Stage("characters", "stages.unit_text.find_characters", UNIT, "characters", _learns_characters),
     Stage(
         "existing-lines",
         "stages.duplicates.hash_existing_lines",
@@ -255,7 +253,7 @@ STAGES = (
     ),
     Stage(
         "lines",
-        "stages.line_hashes.hash_lines",
+        "stages.cleaned_text.hash_lines",
         UNIT,
         "lines",
         compares_lines,

@@ -19,19 +19,18 @@ import numpy as np
 
 from tokenmill.errors import BadInputError
 from tokenmill.tokens.cuts import AT_CHARACTERS, AT_SPACES_AND_COMMAS
-from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of
-from tokenmill.tokens.vocabulary import PROBE, SpelledTokenizer, Vocabulary, fingerprint
+from tokenmill.tokens.tokenizer import Tokenizer, decode_texts, ends_of
+from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary, fingerprint
 
 _CODE_POINTS = 0x110000
 _UNKNOWN = np.uint32(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
-class BytesTokenizer(SpelledTokenizer):
+class BytesTokenizer(Tokenizer):
     """One id a byte."""
 
     name: str = "bytes"
-    vocab_size: int = 257
     end_of_text_id: int = 256
     backend = "tokenmill"
     end_of_text: str | None = None
@@ -70,7 +69,7 @@ def chars_of(texts: Iterable[bytes]) -> set[str]:
 
 
 @dataclass(frozen=True)
-class CharsTokenizer(SpelledTokenizer):
+class CharsTokenizer(Tokenizer):
     """One id a character; the id after the last is the end of a text."""
 
     characters: str
@@ -91,10 +90,6 @@ class CharsTokenizer(SpelledTokenizer):
     @classmethod
     def build(cls, characters: Iterable[str]) -> "CharsTokenizer":
         return cls("".join(sorted(set(characters))))
-
-    @property
-    def vocab_size(self) -> int:
-        return len(self.characters) + 1
 
     @property
     def end_of_text_id(self) -> int:

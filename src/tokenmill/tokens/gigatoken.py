@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from tokenmill.base.human import human_bytes
 from tokenmill.errors import PrepareError, TokenmillError
-from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of, failures_of
+from tokenmill.tokens.tokenizer import decode_texts, ends_of, failures_of
+from tokenmill.tokens.vocabulary import Ends, Ids
 
 try:
     import resource

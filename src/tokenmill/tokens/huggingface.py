@@ -34,7 +34,7 @@ from tokenmill.tokens.fast_forms import byte_level_splits, fast_form
 from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
 from tokenmill.tokens.newer_characters import with_exact
 from tokenmill.tokens.same_ids import ComparedTokenizer
-from tokenmill.tokens.tokenizer import EncodeBatch, Ends, Ids, decode_texts, ends_of, failures_of
+from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
 from tokenmill.tokens.tokenizer_json import (
     bytes_of_spelling,
     cuts_of,
@@ -42,7 +42,7 @@ from tokenmill.tokens.tokenizer_json import (
     parse,
     spellings_of,
 )
-from tokenmill.tokens.vocabulary import Vocabulary
+from tokenmill.tokens.vocabulary import Ends, Ids, Vocabulary
 
 # How published tokenizers spell the end of a document.
 END_OF_TEXT_NAMES = (
@@ -96,10 +96,6 @@ class HuggingFaceTokenizer(ComparedTokenizer):
     @functools.cached_property
     def _slow(self) -> Any:
         return _build_slow(self._encoded_tree, self.name)
-
-    @functools.cached_property
-    def vocab_size(self) -> int:
-        return self._vocabulary.size
 
     @functools.cached_property
     def special_ids(self) -> Mapping[str, int]:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.tokens.tokenizer import EncodeBatch, Ends, Ids
+from tokenmill.tokens.tokenizer import EncodeBatch
+from tokenmill.tokens.vocabulary import Ends, Ids
 
 BLOCK = 1 << 18  # bytes that are looked at together: what fits a cache
 

@@ -16,8 +16,8 @@ from unicodedata import ucd_3_2_0
 import numpy as np
 
 from tokenmill.errors import FormatError, PrepareError
-from tokenmill.tokens.tokenizer import EncodeBatch, Ends, Ids
-from tokenmill.tokens.vocabulary import PROBE, SpelledTokenizer
+from tokenmill.tokens.tokenizer import EncodeBatch, Tokenizer
+from tokenmill.tokens.vocabulary import PROBE, Ends, Ids
 
 MOST_SPELLINGS = 4000  # of a vocabulary that are compared
 
@@ -77,11 +77,10 @@ def probes() -> list[bytes]:
     ]
 
 
-class ComparedTokenizer(SpelledTokenizer):
+class ComparedTokenizer(Tokenizer):
     """A dataclass with a field `backend`: `gigatoken`, or the name of the package."""
 
     package: ClassVar[str]
-    backend: str
 
     @functools.cached_property
     def _fast(self) -> EncodeBatch:

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from tokenmill.errors import FormatError, MissingExtraError, PrepareError
 from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
 from tokenmill.tokens.same_ids import ComparedTokenizer
-from tokenmill.tokens.tokenizer import EncodeBatch, Ends, Ids, decode_texts, ends_of, failures_of
-from tokenmill.tokens.vocabulary import Vocabulary, bytes_of_piece
+from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
+from tokenmill.tokens.vocabulary import Ends, Ids, Vocabulary, bytes_of_piece
 
 MOST_PIECES = 200  # that are looked for in a text as they are
 LONGEST_PIECE = 512  # bytes; gigatoken looks up every way to cut a piece in two
@@ -55,13 +55,10 @@ class SentencePieceTokenizer(ComparedTokenizer):
         return _processor(self.model, self.name)
 
     @functools.cached_property
-    def vocab_size(self) -> int:
-        """All pieces, control pieces included."""
-        return int(self._processor.vocab_size())
-
-    @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
-        pieces = {i: self._processor.id_to_piece(i).encode() for i in range(self.vocab_size)}
+        pieces = {
+            i: self._processor.id_to_piece(i).encode() for i in range(self._processor.vocab_size())
+        }
         return Vocabulary(pieces, name=self.name)
 
     @functools.cached_property

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tokenmill.errors import BadInputError, MissingExtraError, PrepareError
-from tokenmill.tokens.tokenizer import Ends, Ids, decode_texts, ends_of, failures_of
+from tokenmill.tokens.tokenizer import decode_texts, ends_of, failures_of
+from tokenmill.tokens.vocabulary import Ends, Ids
 
 
 class SlowRanks:

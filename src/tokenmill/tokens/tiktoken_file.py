@@ -25,14 +25,8 @@ from tokenmill.tokens.gigatoken import Encoder
 from tokenmill.tokens.newer_characters import with_exact
 from tokenmill.tokens.slow_ranks import SlowRanks
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS, find_pattern
-from tokenmill.tokens.tokenizer import EncodeBatch, Ends, Ids, failures_of
-from tokenmill.tokens.vocabulary import (
-    PROBE,
-    SpelledTokenizer,
-    Vocabulary,
-    check_ids,
-    fingerprint,
-)
+from tokenmill.tokens.tokenizer import EncodeBatch, Tokenizer, failures_of
+from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary, check_ids, fingerprint
 
 BUNDLED = Path(__file__).parent / "data" / "gpt2.tiktoken"
 END_OF_TEXT = "<|endoftext|>"
@@ -79,7 +73,7 @@ GPT2_FINGERPRINT = "0535bd0bd9170bb53321b65a1c3f17ba"
 
 
 @dataclass(frozen=True)
-class TiktokenTokenizer(SpelledTokenizer):
+class TiktokenTokenizer(Tokenizer):
     """Byte-level BPE by a rank file, through gigatoken; through tiktoken, ten times slower, where
     gigatoken does not know the pattern, or knows characters of a text that tiktoken does not."""
 

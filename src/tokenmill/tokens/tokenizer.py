@@ -6,69 +6,92 @@ Nothing is added to a text (no begin, no end, no padding) and nothing in a text 
 characters `<|endoftext|>` in a document are encoded like any others.
 """
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tokenmill.base.human import one_line
 from tokenmill.errors import BadInputError, FormatError, TokenmillError
+from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary, fingerprint
 
-Ids = npt.NDArray[np.uint32]
-Ends = npt.NDArray[np.int64]
 EncodeBatch = Callable[[Sequence[bytes]], tuple[Ids, Ends]]
 
 
-class Tokenizer(Protocol):
-    """Texts to ids and back. Every tokenizer pickles, and builds its encoder when first used."""
+class Tokenizer:
+    """Texts to ids and back. Every tokenizer is a frozen dataclass, and builds its encoder when
+    first used."""
 
-    @property
-    def name(self) -> str:
-        """What `load` was given, without folders: `gpt2`, `bytes`, `tokenizer.json`."""
+    if TYPE_CHECKING:  # fields of some tokenizers, properties of others
+
+        @property
+        def name(self) -> str:
+            """What `load` was given, without folders: `gpt2`, `bytes`, `tokenizer.json`."""
+
+        @property
+        def end_of_text_id(self) -> int:
+            """The id that closes every document; `encode_batch` never gives it."""
+
+        @property
+        def end_of_text(self) -> str | None:
+            """How that id is written, `<|endoftext|>` for gpt2; None when it has no spelling."""
+
+        @property
+        def backend(self) -> str:
+            """The library that encodes; `tokenmill` itself for bytes and characters."""
+
+    @functools.cached_property
+    def _vocabulary(self) -> Vocabulary:
+        raise NotImplementedError
 
     @property
     def vocab_size(self) -> int:
         """One more than the largest id, special ones included."""
-
-    @property
-    def end_of_text_id(self) -> int:
-        """The id that closes every document; `encode_batch` never gives it."""
-
-    @property
-    def end_of_text(self) -> str | None:
-        """How that id is written, `<|endoftext|>` for gpt2; None when it has no spelling."""
+        return self._vocabulary.size
 
     @property
     def special_ids(self) -> Mapping[str, int]:
         """Tokens that no text becomes (begin, end, sentinels), by how they are written."""
-
-    @property
-    def fingerprint(self) -> str:
-        """32 hex digits: equal when vocabulary and behaviour are equal."""
+        return {}
 
     @property
     def cuts(self) -> re.Pattern[bytes] | None:
         """Where a text may be cut without changing its ids: at `match.end()`. None: nowhere."""
+        return None
 
     @property
     def memory_per_byte(self) -> int:
         """Bytes of memory that encoding takes for each byte of a text that may not be cut."""
+        return 0  # next to what reading the text takes
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits: equal when vocabulary and behaviour are equal."""
+        return fingerprint(self._vocabulary.spellings, self.encode_batch([PROBE])[0])
 
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        """All ids in one array, and where each text ends in it (exclusive, one a text)."""
+        """All ids in one array, and where each text ends in it (exclusive, one per text)."""
+        raise NotImplementedError
 
     def encode(self, text: str | bytes) -> Ids:
-        """The ids of one text."""
+        """The ids of one text, which must be UTF-8 where it is bytes."""
+        data = text.encode() if isinstance(text, str) else text
+        if self.name != "bytes":
+            decode_texts([data], self.name)  # other encoders take UTF-8 without looking
+        return self.encode_batch([data])[0]
 
     @property
-    def backend(self) -> str:
-        """The library that encodes; `tokenmill` itself for bytes and characters."""
+    def joins_spellings(self) -> bool:
+        """Whether a text is the spellings of its ids, one after the other."""
+        return True
 
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """The text of these ids; an id outside the vocabulary is a ValueError."""
+        return self._vocabulary.decode(ids)
 
     def decode_batch(
         self,
@@ -80,12 +103,31 @@ class Tokenizer(Protocol):
 
         With `starts`, each begins there, and the ids between them are of no text.
         """
+        starts = np.append(0, ends)[: len(ends)] if starts is None else starts
+        if self.joins_spellings:
+            return self._vocabulary.decode_batch(ids, starts, ends)
+        return [self.decode(ids[i:j]) for i, j in zip(starts, ends, strict=True)]
 
     def bytes_of_ids(self) -> list[bytes]:
         """What each id adds to a text, by id; nothing for special ids and unused ones."""
+        spellings = self._vocabulary.spellings
+        special = set(self.special_ids.values())
+        return [
+            self._bytes_of(spellings[i]) if i in spellings and i not in special else b""
+            for i in range(self._vocabulary.size)
+        ]
+
+    def _bytes_of(self, spelling: bytes) -> bytes:
+        """What a piece that is spelled like this adds to a text."""
+        return spelling
 
     def state(self) -> dict[str, Any]:
         """JSON that `from_state` turns into this tokenizer on another machine."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is built when first used: it is large, or does not pickle."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
 
 def say_if_slow(tokenizer: Tokenizer, say: Callable[[str], None]) -> None:

@@ -132,7 +132,7 @@ def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:
 
 def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None) -> TorchBatch:
     """A batch of arrays as tensors: on the CPU, or on the device where its tokens are already."""
-    if batch.banned_runs is not None and np.dtype(dtype or np.int64).kind == "u":
+    if batch.banned is not None and np.dtype(dtype or np.int64).kind == "u":
         raise ValueError(f"dtype {dtype} cannot hold -100, the label of banned targets; use int64")
     if tokens is None:
         inputs = _tensor(batch.inputs, dtype)
@@ -140,7 +140,7 @@ def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None
     else:
         inputs = tokens[:, :-1].contiguous()
         targets = tokens[:, 1:].contiguous()
-        if batch.augmented_labels is not None or batch.banned_runs is not None:
+        if batch.augmented_labels is not None or batch.banned is not None:
             targets = _tensor(batch.targets, np.int64).to(tokens.device)
 
     def moved(array: np.ndarray | None) -> Tensor | None:

@@ -111,7 +111,7 @@ class TorchLoader:
     def _checked(self, batch: Batch) -> Batch:
         if self.vocab_size is None:
             return batch
-        if max(int(batch.inputs.max()), int(batch.rows.targets.max())) < self.vocab_size:
+        if max(int(batch.inputs.max()), int(batch.targets.max())) < self.vocab_size:
             return batch
         row, column = np.argwhere(batch.tokens >= self.vocab_size)[0].tolist()
         place = self.loader.locate(batch.step, row, column)

@@ -13,21 +13,21 @@ from tokenmill.base.hashing import hash_file
 from tokenmill.base.progress import Progress
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.planning.settings import Settings
-from tokenmill.preparation.workspace.folder_contents import is_ours
-from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace
+from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace, is_ours
 from tokenmill.text.inputs.file_kind import find_code, lookalikes
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.text.inputs.sources import find_sources, in_order, search
 
-Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Entry = str | os.PathLike[str]
+Inputs = Entry | Sequence[Entry]
 ValInput = Inputs | Mapping[str, Inputs]
 """Files, folders and globs for `val`; or several validation sets: {"code": ..., "law": ...}."""
-HeldOut = dict[str, list[str | os.PathLike[str]]]
+HeldOut = dict[str, list[Entry]]
 """Inputs for validation, by the name of their split."""
 
 
-def as_list(inputs: Inputs) -> list[str | os.PathLike[str]]:
-    """One input or several, as several."""
+def as_list(inputs: Inputs) -> list[Entry]:
+    """Return one input or several as a list."""
     wanted = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
     if not wanted:
         raise ValueError("no input was given; name files, folders, globs, or - for stdin")
@@ -42,24 +42,23 @@ def find_inputs(
     settings: Settings,
     progress: Progress,
 ) -> list[Source]:
-    """The inputs; standard input is first kept in the workspace, so that it can be cut."""
-    wanted: dict[str | None, list[str | os.PathLike[str]]] = dict(held_out.items())
+    """Return the inputs; standard input is first kept in the workspace, so that it can be cut."""
+    wanted: dict[str | None, list[Entry]] = dict(held_out.items())
     wanted[None] = [] if held_out and not inputs else as_list(inputs)
     piped_to = [split for split, entries in wanted.items() for entry in entries if entry == "-"]
     if len(piped_to) > 1:
         raise ValueError("standard input (-) is given twice, but it can be read only once")
-    given = {split: [entry for entry in wanted[split] if entry != "-"] for split in wanted}
+    files = {split: [entry for entry in wanted[split] if entry != "-"] for split in wanted}
     sources: list[Source] = []
-    passed_over: list[str] = []
-    if any(given.values()):
-        files = {split: given[split] for split in held_out}
-        sources, passed_over = search_inputs(given[None], settings, files)
-    if passed_over:
-        progress.say(
-            "passed over what does not look like text, or holds a dataset: "
-            f"{len(passed_over):,} in all (such as {passed_over[0]!r}); name files, or a glob, to "
-            "take them"
-        )
+    if any(files.values()):
+        held_out_files = {split: files[split] for split in held_out}
+        sources, skipped = search_inputs(files[None], settings, held_out_files)
+        if skipped:
+            progress.say(
+                "skipped what does not look like text, or holds a dataset: "
+                f"{len(skipped):,} in all (such as {skipped[0]!r}); name files, or a glob, to take "
+                "them"
+            )
     _refuse_inside(out, sources)
     if not piped_to:
         return sources
@@ -68,26 +67,21 @@ def find_inputs(
 
 
 def search_inputs(
-    inputs: Sequence[str | os.PathLike[str]],
-    settings: Settings,
-    held_out: Mapping[str, Sequence[str | os.PathLike[str]]],
+    inputs: Sequence[Entry], settings: Settings, held_out: Mapping[str, Sequence[Entry]]
 ) -> tuple[list[Source], list[str]]:
-    """Files by name, folder or glob, in no dataset of ours; unreadable ones may be bad input."""
+    """Return files by name, folder or glob, and paths that were skipped, such as datasets."""
     count_unreadable = settings.on_bad_input != "error"
     return search(inputs, is_ours, count_unreadable=count_unreadable, held_out=held_out)
 
 
 def _refuse_inside(out: Path, sources: list[Source]) -> None:
-    """A dataset may be replaced as a whole: no text that is still wanted may be in it."""
+    """Refuse text inside the output: a dataset may be replaced as a whole."""
     folder = os.path.realpath(out)
     real_folder = functools.cache(os.path.realpath)
     for source in sources:
-        if is_remote(source.path):
-            continue
-        path = source.path
-        if os.path.islink(path):
-            path = os.path.realpath(path)
-        if f"{real_folder(os.path.dirname(path))}{os.sep}".startswith(f"{folder}{os.sep}"):
+        path = os.path.realpath(source.path) if os.path.islink(source.path) else source.path
+        is_inside = f"{real_folder(os.path.dirname(path))}{os.sep}".startswith(f"{folder}{os.sep}")
+        if is_inside and not is_remote(path):
             raise SettingsMismatchError(
                 f"the input {printable(source.path)} is inside the output {printable(str(out))}",
                 hint="name an output that is apart from the text; nothing was written or removed",
@@ -118,7 +112,7 @@ def _keep_standard_input(workspace: Workspace, progress: Progress) -> Path:
 
 
 def notes_on_inputs(settings: Settings, sources: Sequence[Source]) -> list[str]:
-    """Sentences to read before hours of work."""
+    """Return sentences to read before hours of work."""
     notes = lookalikes(list(sources), settings.text_field)
     changes = []
     if settings.clean:

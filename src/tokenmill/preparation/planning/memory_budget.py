@@ -29,10 +29,8 @@ from tokenmill.base.atomic import keep
 from tokenmill.base.human import parse_bytes
 from tokenmill.preparation.planning.plan import CHUNK_BYTES, Plan
 from tokenmill.preparation.workspace.work_folder import Workspace, read_once
-from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import MAX_DOCUMENT_BYTES
-from tokenmill.tokens.tokenizer import Tokenizer
 
 PER_DRIVER = 150 << 20
 # Interpreter, NumPy, gigatoken with a full word cache, a partition of hashes:
@@ -85,11 +83,7 @@ def left_for_document(max_ram: int) -> int:
 
 
 def enough_for_document(size: int) -> int:
-    """Least memory that leaves `size` bytes for one document.
-
-    >>> all(left_for_document(enough_for_document(n)) >= n for n in range(0, 1 << 34, 99999999))
-    True
-    """
+    """Return the least memory that leaves `size` bytes for one document."""
     alone = size + FULL_WORKER
     return alone if alone <= _ONE_WORKER else 2 * size + PER_DRIVER
 
@@ -126,13 +120,10 @@ class Limits:
             error.hint = f'pass run=Run(max_ram="{enough >> 20}M") or more, or {error.hint}'
 
 
-NO_LIMITS = Limits(None, "error", 0)
-
-
-def decide_limits(plan: Plan, memory: Memory, tokenizer: Tokenizer | None) -> int:
+def decide_limits(plan: Plan, memory: Memory) -> int:
     """Write down the limits of this run, and return the number of workers that fit."""
-    is_held_whole = tokenizer is not None and tokenizer.cuts is None
-    encoding = tokenizer.memory_per_byte if tokenizer is not None and is_held_whole else 0
+    is_held_whole = plan.cuts is None
+    encoding = plan.tokenizer.memory_per_byte if is_held_whole else 0
     limits = Limits(memory.max_ram, plan.settings.on_bad_input, encoding)
     found = load_limits(plan.workspace)
     if found.on_bad_input == "error" or limits.on_bad_input == "error":
@@ -141,27 +132,24 @@ def decide_limits(plan: Plan, memory: Memory, tokenizer: Tokenizer | None) -> in
         limits = found
     if memory.max_ram is None:
         return memory.workers
-    held = [source for source in plan.sources if is_held_whole or source.kind != "text"]
-    largest = max((_largest(source, limits) for source in held), default=0)
-    reserved = min(left_for_document(memory.max_ram), largest)  # kept free for a large document
+    largest = 0  # memory for the largest document that a file can hold
+    for source in plan.sources:
+        if is_held_whole or source.kind != "text":
+            size = limits.document_bytes(source.kind)
+            if source.compression is None and source.kind != "parquet":
+                size = min(size, source.size)
+            largest = max(largest, size * limits.cost(source.kind))
+    reserved = min(left_for_document(memory.max_ram), largest)
     fitting = (memory.max_ram - PER_DRIVER - reserved) // FULL_WORKER
     return max(1, min(memory.workers, fitting))
 
 
-def _largest(source: Source, limits: Limits) -> int:
-    """Memory for the largest document that a file can hold."""
-    size = limits.document_bytes(source.kind)
-    if source.compression is None and source.kind != "parquet":
-        size = min(size, source.size)
-    return size * limits.cost(source.kind)
-
-
 def load_limits(workspace: Workspace) -> Limits:
-    """The limits of this run."""
+    """Return the limits of this run."""
     try:
         return _load(workspace.out_dir)
     except FileNotFoundError:  # killed before they were written
-        return NO_LIMITS
+        return Limits(None, "error", 0)
 
 
 @read_once(LIMITS_FILE)

@@ -9,14 +9,13 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
-from tokenmill.base.atomic import keep, new_file
+from tokenmill.base.atomic import keep
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.planning.settings import Settings, list_other_settings
 from tokenmill.preparation.workspace.work_folder import Workspace, read_once
@@ -28,6 +27,8 @@ from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.tokens.tokenizer import Tokenizer
 
 PLAN_VERSION = 1
+PREVIOUS_FILE = "previous.json"
+"""The manifest that is added to, as it was when the plan was made."""
 CHUNK_BYTES = 1 << 20  # what fits a cache goes through it twice as fast
 
 
@@ -137,18 +138,6 @@ class Plan:
         return sum(source.size for source in self.sources)
 
 
-class Earlier(Enum):
-    """What becomes of a plan that is in the workspace already."""
-
-    NONE = "there is none"
-    SAME = "it is this one, and is resumed"
-    TOLERANT = "it is resumed, but bad input is not an error any more"
-    REPLACED = "it is thrown away with its shards, for a dataset is replaced"
-    REPAIRED = "it came to an input that could not be read, and the inputs are others now"
-    TRIFLING = "no more was done for it than is done again in a moment"
-    OTHER = "it is of other settings or inputs, and stays"
-
-
 def begin(
     plan: Plan,
     tokenizer: Tokenizer | None,
@@ -160,69 +149,53 @@ def begin(
 
     With `restart` a plan that differs is thrown away, with all that was done for it.
     """
-    found = read_plan(plan.workspace)
-    differences = [] if found is None else _list_all_differences(plan, found, tokenizer)
-    earlier = _compare(plan, found, differences, tokenizer, restart=restart)
-    if earlier is Earlier.OTHER:
-        raise _other_plan(plan, differences)
-    if earlier in (Earlier.SAME, Earlier.TOLERANT):
-        assert found is not None
-        plan.workspace.failed_file.unlink(missing_ok=True)
-        if earlier is Earlier.SAME:
-            return found
-        plan = replace(found, settings=plan.settings)  # what is done held no bad input
-    elif earlier is Earlier.REPLACED:
-        plan.workspace.clear(keep=_kept_inputs(plan), shards=True)
-    elif earlier is Earlier.REPAIRED:
-        say("an input could not be read, and the inputs changed since: starting again")
-        plan.workspace.clear(keep=_kept_inputs(plan))  # no shard was made yet
-    elif earlier is Earlier.TRIFLING:
-        say("little was done here, of other settings or inputs: starting again")
-        plan.workspace.clear(keep=_kept_inputs(plan))
-    if tokenizer is not None:
-        keep_tokenizer(plan.workspace, tokenizer)
-    with new_file(plan.workspace.plan_file) as file:
-        file.write(json.dumps(plan.to_json()).encode())  # not orjson: paths may not be UTF-8
+    workspace = plan.workspace
+    found = read_plan(workspace)
+    if found is not None:
+        differences = _list_all_differences(plan, found, tokenizer)
+        is_tolerant = found.settings.on_bad_input == "error" != plan.settings.on_bad_input
+        if not differences or (is_tolerant and len(differences) == 1):
+            workspace.failed_file.unlink(missing_ok=True)
+            plan = replace(found, settings=plan.settings)  # what is done held no bad input
+        else:
+            kept = [os.path.basename(s.path) for s in plan.sources if workspace.holds(s.path)]
+            if not restart:
+                _refuse_other_work(plan, found, differences, tokenizer, kept)
+                say(
+                    f"starting over: {workspace.out_dir} holds an unfinished preparation with "
+                    "other settings or inputs"
+                )
+            workspace.clear(keep=kept, shards=restart)
+            found = None
+    if found is None and tokenizer is not None:
+        keep_tokenizer(workspace, tokenizer)
+    data = json.dumps(plan.to_json()).encode()  # not orjson: paths may not be UTF-8
+    keep(workspace.plan_file, data)
     return plan
 
 
-def _compare(
+def _refuse_other_work(
     plan: Plan,
-    found: Plan | None,
+    found: Plan,
     differences: list[str],
     tokenizer: Tokenizer | None,
-    *,
-    restart: bool,
-) -> Earlier:
-    if found is None:
-        return Earlier.NONE
-    if not differences:
-        return Earlier.SAME
-    was_strict = found.settings.on_bad_input == "error" != plan.settings.on_bad_input
-    if was_strict and len(differences) == 1:
-        return Earlier.TOLERANT
-    if restart:
-        return Earlier.REPLACED
+    kept: list[str],
+) -> None:
+    """Refuse to throw away work of other settings or inputs, unless it is little or of no use.
+
+    It is of no use if an input could not be read, and only the inputs are others now.
+    """
+    workspace = plan.workspace
+    if not workspace.is_worth_keeping(but=kept):
+        return
     same_inputs = replace(plan, sources=found.sources)
-    has_failed = plan.workspace.failed_file.exists()
-    if has_failed and not _list_all_differences(same_inputs, found, tokenizer):
-        return Earlier.REPAIRED
-    if not plan.workspace.is_worth_keeping(but=_kept_inputs(plan)):
-        return Earlier.TRIFLING
-    return Earlier.OTHER
-
-
-def _other_plan(plan: Plan, differences: list[str]) -> SettingsMismatchError:
+    is_repaired = not _list_all_differences(same_inputs, found, tokenizer)
+    if is_repaired and workspace.failed_file.exists():
+        return
     hint = "use another folder, repeat the first command, or start again: overwrite=True"
     if plan.previous is not None:
-        hint = f"repeat the first command, or remove {plan.workspace.root} to forget it"
-    return other_settings(f"{plan.workspace.out_dir} holds a preparation", differences, hint)
-
-
-def _kept_inputs(plan: Plan) -> list[str]:
-    """The inputs that are in the workspace itself, by name: standard input."""
-    paths = [source.path for source in plan.sources]
-    return [os.path.basename(path) for path in paths if plan.workspace.holds(path)]
+        hint = f"repeat the first command, or remove {workspace.root} to forget it"
+    raise other_settings(f"{workspace.out_dir} holds a preparation", differences, hint)
 
 
 def load_tokenizer(settings: Settings) -> Tokenizer | None:

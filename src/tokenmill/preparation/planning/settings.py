@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict
 
 from tokenmill.base.progress import Progress
 from tokenmill.base.suggest import one_of
-from tokenmill.shards.entries import checked_compression, level_of
+from tokenmill.shards.manifest import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
 UNIT_BYTES = 32 << 20
@@ -32,15 +32,6 @@ class SettingsKeywords(TypedDict, total=False):
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
-
-
-class SettingsGiven(SettingsKeywords, total=False):
-    """The same, with those of `Details`."""
-
-    token_pattern: str | None
-    dedup_min_chars: int
-    document_is: Literal["file", "line", "paragraph"]
-    long_line: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +58,10 @@ DETAILS = tuple(one.name for one in fields(Details))
 """Fields of `Settings` that are given as `details`."""
 
 
-def with_details(settings: SettingsKeywords, details: Details) -> SettingsGiven:
+def with_details(settings: SettingsKeywords, details: Details) -> dict[str, Any]:
     """Return all settings that were given."""
     given = {name: value for name, value in asdict(details).items() if value is not None}
-    return cast(SettingsGiven, {**settings, **given})
+    return {**settings, **given}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,12 +129,12 @@ class Settings:
 
     @property
     def compression_level(self) -> int | None:
-        """The level of zstd; None for plain shards."""
+        """Level of zstd; None for plain shards."""
         return None if self.compress is None else level_of(self.compress)
 
     @cached_property
     def read_rules(self) -> ReadRules:
-        """The part of the settings that readers need."""
+        """Settings that readers need."""
         return ReadRules(
             document_is=self.document_is,
             separator=self.separator,
@@ -159,7 +150,7 @@ class Settings:
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """Which settings differ, a line each."""
+    """List the settings that differ, one line each."""
     return [
         f"{name}   {theirs.get(name)!r} -> {ours.get(name)!r}"
         for name in {**ours, **theirs}

@@ -7,8 +7,7 @@ both is a repetition in the other inputs, and without deduplication documents ar
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.planning.inputs import HeldOut, Inputs, ValInput, as_list
@@ -21,7 +20,7 @@ _NAMED = re.compile(r"([A-Za-z0-9_]*)=(.*)", re.DOTALL)
 
 
 def name_of_split(name: str) -> str:
-    """`val_code` for the name `code`; `val` and `val_code` are names already."""
+    """Return `val_code` for the name `code`; `val` and `val_code` are names already."""
     if name == "val":
         return name
     short = name.removeprefix("val_")
@@ -34,7 +33,7 @@ def name_of_split(name: str) -> str:
 
 
 def held_out_inputs(val_input: ValInput | None) -> HeldOut:
-    """The inputs of each validation set, by the name of its split."""
+    """Return the inputs of each validation set, by the name of its split."""
     if val_input is None:
         return {}
     named = val_input if isinstance(val_input, Mapping) else {"val": val_input}
@@ -45,42 +44,36 @@ def held_out_inputs(val_input: ValInput | None) -> HeldOut:
 
 
 def read_words(groups: Iterable[Sequence[str]]) -> dict[str, Inputs]:
-    """`--val_input` as it is typed: a group is [FILE, ...], or [NAME=FILE, ...] for a name.
+    """Read `--val_input` as it is typed: a group is FILE..., or NAME=FILE... for a name.
 
-    A name may also come later in a group: it is then for the files from there on.
+    A name is for the files up to the next name, or to the end of its group.
     """
-    named: dict[str, Inputs] = {}
-    for first, *more in chain.from_iterable(map(_cut_at_names, groups)):
-        found = _NAMED.fullmatch(first)
-        name, file = found.groups() if found else ("val", first)
-        if found and os.path.lexists(first):
-            raise ValueError(
-                f"--val_input {first}: is {name!r} the name of a validation set? There is a file "
-                f"of this whole name as well\n\nhint: write ./{first} for that file"
-            )
-        files = [file, *more] if file else more
+    named: dict[str, list[str]] = {}
+    for group in groups:
+        name = "val"
+        for word in group:
+            file = word
+            if found := _NAMED.fullmatch(word):
+                name, file = found.groups()
+            if found and os.path.lexists(word):
+                raise ValueError(
+                    f"--val_input {word}: is {name!r} the name of a validation set? There is a "
+                    f"file of this whole name as well\n\nhint: write ./{word} for that file"
+                )
+            named.setdefault(name, []).extend([file] if file else [])
+    for name, files in named.items():
         if not files:
-            raise ValueError(f"--val_input {first} names no file")
-        named[name] = [*as_list(named[name]), *files] if name in named else files
-    return named
-
-
-def _cut_at_names(group: Sequence[str]) -> Iterator[Sequence[str]]:
-    start = 0
-    for at, word in enumerate(group):
-        if at and _NAMED.fullmatch(word) and not os.path.lexists(word):
-            yield group[start:at]
-            start = at
-    yield group[start:]
+            raise ValueError(f"--val_input {name}= names no file")
+    return {**named}
 
 
 def files_by_split(sources: Iterable[Source]) -> dict[str, list[str]]:
-    """The names of the held-out files of each split: what a manifest records of them."""
-    found: dict[str, list[str]] = {}
+    """Return the names of the held-out files of each split, as a manifest records them."""
+    names: dict[str, list[str]] = {}
     for source in sources:
         if source.split is not None:
-            found.setdefault(source.split, []).append(source.name)
-    return found
+            names.setdefault(source.split, []).append(source.name)
+    return names
 
 
 def check_splits(settings: Settings, sources: Sequence[Source], previous: Manifest | None) -> None:

@@ -1,32 +1,36 @@
 """The text of units, cleaned and without repeated lines.
 
-Where lines are compared, a text is needed twice: if the disk has room, it is kept from hashing its
-lines until it is encoded.
+Lines are dropped before a text is encoded, so repeated ones must be known in advance: the stage
+`lines` hashes every line, and leaves 24 bytes for each. So a text is needed twice: if the disk has
+room, it is kept from hashing its lines until it is encoded. No receipt vouches for it, which would
+have to wait for the disk: it is compared with its hash when it is needed, and the source is read
+again where it is gone or damaged.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO, Any
 
+import numpy as np
+
+from tokenmill.base.atomic import new_file
+from tokenmill.base.hashing import hash_file
 from tokenmill.preparation.planning.memory_budget import load_limits, one_at_a_time
-from tokenmill.preparation.planning.plan import Plan
-from tokenmill.preparation.stages.unit_text import (
-    SEAM_BYTES,
-    ReadAgainError,
-    TextChunk,
-    read_chunks,
-)
+from tokenmill.preparation.planning.plan import Plan, load_plan
+from tokenmill.preparation.stages.duplicates import Hashed, Search
+from tokenmill.preparation.stages.unit_text import naming_source, read_chunks
+from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.cleaning.clean_chunks import (
     CleanChunk,
-    KeptChunks,
-    KeptTextError,
-    LineDropper,
     clean_chunk,
+    drop_lines,
+    keep_chunk,
+    lines_to_compare,
+    read_kept,
 )
-
-if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Search
+from tokenmill.text.cleaning.line_work import hash_selected
+from tokenmill.text.reading.chunks import Chunk
 
 
 def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
@@ -37,63 +41,78 @@ def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
         yield clean_chunk(chunk, normalize=settings.clean, long_line=long_line)
 
 
-class CleanedText:
-    """Texts as they are after cleaning, without the lines that `lines` knows to be repeated."""
+def hash_lines(out_dir: str, unit: int, first: int, search: Search, keep_text: bool) -> Receipt:
+    """Task: leave the line hashes of one unit, perhaps its text.
 
-    def __init__(self, plan: Plan, lines: "Search | None", first: int) -> None:
-        self._plan = plan
-        self._lines = lines
-        self._first = first
-        self._is_kept = lines is not None
+    Unit 0 is unit `first` of the search.
+    """
+    plan = load_plan(out_dir)
+    number = first + unit
+    min_chars = plan.settings.dedup_min_chars
+    long_line = plan.settings.long_line
+    counts = {"lines": 0, "bytes_in": 0}
+    kept: list[dict[str, Any]] = []
 
-    def chunks(self, unit: int) -> Iterator[TextChunk]:
-        return self._without_repeated(unit, self._cleaned(unit))
+    def hashed(text: IO[bytes] | None) -> Iterator[Hashed]:
+        for chunk in plan.workspace.noting(unit, cleaned_chunks(plan, unit)):
+            which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
+            if text is not None:
+                kept.append(keep_chunk(text, chunk))
+            # An ordinal is the number of a line in the unit.
+            ordinals = np.flatnonzero(which) + counts["lines"]
+            yield hash_selected(chunk.lines, which), ordinals
+            counts["lines"] += len(chunk.lines)
+            counts["bytes_in"] += chunk.bytes_in
 
-    def _cleaned(self, unit: int) -> Iterator[CleanChunk]:
-        if not self._is_kept:
-            yield from cleaned_chunks(self._plan, unit)
-            return
-        try:
-            yield from self._kept_chunks(unit)
-        except KeptTextError as error:
-            self._is_kept = False
-            raise ReadAgainError from error
+    path = kept_file(plan, number)
+    with naming_source(plan, unit), new_file(path) if keep_text else nullcontext() as text:
+        num_hashes = search.write_hashes(plan.workspace, number, hashed(text))
+    facts = {
+        "hashes": num_hashes,
+        "counts": counts,
+        "kept": kept,
+        "kept_hash": hash_file(path) if keep_text else None,
+    }
+    return plan.workspace.leave_receipt("lines", str(number), [f"{number}.hashes"], facts)
 
-    def first_chunks(self, unit: int) -> Iterator[TextChunk]:
-        return self._without_repeated(unit, self._first_cleaned(unit))
 
-    def _first_cleaned(self, unit: int) -> Iterator[CleanChunk]:
-        if self._lines is None:
-            return cleaned_chunks(replace(self._plan, chunk_bytes=SEAM_BYTES), unit)
-        # Lines are numbered in chunks of one size.
-        try:
-            kept = self._kept_chunks(unit)
-            return chain([next(kept)], kept)
-        except (KeptTextError, StopIteration):  # it is encoded already
-            return cleaned_chunks(self._plan, unit)
+def cleaned_text(plan: Plan, unit: int, lines: Search | None, first: int) -> Iterator[Chunk]:
+    """Yield the text of a unit after cleaning, without the lines that `lines` knows to be repeated.
 
-    def _without_repeated(self, unit: int, chunks: Iterator[CleanChunk]) -> Iterator[TextChunk]:
-        repeated = None
-        if self._lines is not None:
-            repeated = self._lines.repeated(self._plan.workspace, self._first + unit)
-        dropper = LineDropper(repeated, normalize=self._plan.settings.clean)
-        for chunk in chunks:
-            before = dropper.num_dropped
-            texts = dropper.drop(chunk)
-            yield TextChunk(texts, chunk, dropper.num_dropped - before)
+    Unit 0 is unit `first` of the search.
+    """
+    clean = plan.settings.clean
+    if lines is None:
+        return drop_lines(cleaned_chunks(plan, unit), np.empty(0, np.uint32), normalize=clean)
+    number = first + unit
+    repeated = lines.repeated(plan.workspace, number)
+    receipt = plan.workspace.receipt("lines", str(number)) or {}
+    path = kept_file(plan, number)
+    if _is_whole(path, receipt.get("kept_hash")):
+        return drop_lines(
+            _kept_chunks(plan, unit, path, receipt["kept"]), repeated, normalize=clean
+        )
+    return drop_lines(cleaned_chunks(plan, unit), repeated, normalize=clean)
 
-    def forget(self, unit: int) -> None:
-        if self._lines is not None:
-            self._kept(unit).remove()
 
-    def _kept(self, unit: int) -> KeptChunks:
-        name = str(self._first + unit)
-        receipt = self._plan.workspace.receipt("lines", name) or {}
-        path = self._plan.workspace.path("lines", f"{name}.text")
-        return KeptChunks(path, receipt.get("kept") or [])
+def kept_file(plan: Plan, number: int) -> Path:
+    """Return the path of the text that may be kept for a unit, by its number in the search."""
+    return plan.workspace.path("lines", f"{number}.text")
 
-    def _kept_chunks(self, unit: int) -> Iterator[CleanChunk]:
-        limits = load_limits(self._plan.workspace)
-        share = min(limits.share(source.kind) for source in self._plan.sources_of(unit))
-        with one_at_a_time(self._plan.workspace) as on_large:
-            yield from self._kept(unit).chunks(share, on_large)
+
+def _is_whole(path: Path, digest: str | None) -> bool:
+    try:
+        return digest is not None and hash_file(path) == digest
+    except OSError:
+        return False
+
+
+def _kept_chunks(
+    plan: Plan, unit: int, path: Path, kept: list[dict[str, Any]]
+) -> Iterator[CleanChunk]:
+    limits = load_limits(plan.workspace)
+    share = min(limits.share(source.kind) for source in plan.sources_of(unit))
+    with one_at_a_time(plan.workspace) as on_large, open(path, "rb") as file:
+        for known in kept:
+            on_large(known["num_bytes"] > share)
+            yield read_kept(file, known)

@@ -10,17 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tokenmill.base.atomic import new_file, sync_file, sync_folder, write_atomically
+from tokenmill.base.atomic import new_file, sync_file, sync_folder
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
-from tokenmill.preparation.workspace.recorded_sources import record
 from tokenmill.shards.card import write_tokenizer_and_card
-from tokenmill.shards.entries import SourceEntry, SplitEntry, TokenizerEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, SourceEntry, SplitEntry, TokenizerEntry
 
 _SYNCED_AT_ONCE = 16
 _FEW = 4  # are synced before threads are imported
+MOST_LISTED = 10_000  # inputs in a manifest; of more, it names folders, and a file lists all
 USUAL_FRACTION = Settings().val_fraction
 
 
@@ -60,9 +59,11 @@ def commit(
     )
     if previous is not None:
         manifest = _together(previous, manifest)
-    manifest, listed = record(manifest, sources, plan.folder)
-    if manifest.sources_file is not None:
-        write_atomically(out / manifest.sources_file.file, listed)
+    manifest = replace(manifest, sources=tuple(sources), sources_file=None)
+    if len(sources) > MOST_LISTED:
+        from tokenmill.preparation.workspace.existing_dataset import list_in_file
+
+        manifest = list_in_file(manifest, out, plan.folder)
     write_tokenizer_and_card(out, manifest, state, _command(plan))
     if plan.destination is None:
         _sync_shards(out, outcome.splits)

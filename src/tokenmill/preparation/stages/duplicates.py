@@ -14,7 +14,7 @@ added, those of its shards are computed again.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import IO, TypeVar
@@ -28,8 +28,6 @@ from tokenmill.preparation.stages.hash_buckets import WORD, BucketWriter, read_b
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.shards.entries import ShardEntry
-from tokenmill.shards.manifest import Manifest
 from tokenmill.text.cleaning.dedup import HASH, find_on_other_side, find_repeated, hash_all
 from tokenmill.text.cleaning.line_work import find_lines, hash_selected, lines_that_count
 from tokenmill.tokens.tokenizer import Tokenizer
@@ -191,12 +189,6 @@ def search_partition(out_dir: str, partition: int, search: Search) -> Receipt:
     return search.run(load_plan(out_dir).workspace, partition)
 
 
-def shards_of(manifest: Manifest | None) -> list[tuple[Sequence[ShardEntry], int]]:
-    """Every shard that is there, as (shards of its split, place in them): a run before ours."""
-    splits = manifest.splits.values() if manifest is not None else ()
-    return [(split.shards, at) for split in splits for at in range(len(split.shards))]
-
-
 def check_gives_text_back(tokenizer: Tokenizer) -> None:
     """Refuse to compare lines through a tokenizer that does not decode to the text it was given."""
     try:
@@ -236,10 +228,9 @@ def hash_existing_documents(out_dir: str, number: int, search: Search) -> Receip
 def _hash_shard(
     plan: Plan, search: Search, number: int, hash_batch: Callable[[list[np.ndarray]], np.ndarray]
 ) -> Receipt:
-    from tokenmill.preparation.workspace.old_dataset import old_documents, old_manifest
+    from tokenmill.preparation.workspace.existing_dataset import old_documents
 
-    documents = old_documents(plan, *shards_of(old_manifest(plan))[number])
-    hashes = map(hash_batch, _in_batches(documents, len, TOKENS_AT_ONCE))
+    hashes = map(hash_batch, _in_batches(old_documents(plan, number), len, TOKENS_AT_ONCE))
     hashed = ((found, np.zeros(len(found), np.uint32)) for found in hashes)
     return _leave_hashes(plan.workspace, search, number, hashed)
 

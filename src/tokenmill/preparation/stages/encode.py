@@ -4,30 +4,35 @@ Documents are encoded whole. The few that are read in pieces are the business of
 `long_documents.py`.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import count
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+import xxhash
+
+from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.parts import FOLDER, TOKENS_PER_FILE, Part, PartWriter
-from tokenmill.preparation.stages.text_encoder import TextEncoder
-from tokenmill.preparation.stages.unit_text import (
-    ReadAgainError,
-    TextChunk,
-    UnitText,
-    naming_source,
-    text_of,
-)
+from tokenmill.preparation.stages.unit_text import naming_source, text_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.inputs.open_input import TOKENS
-from tokenmill.text.reading.bad_input import MOST_PLACES, BadInputPlace
-from tokenmill.text.reading.chunks import ChunkFacts, Edge
+from tokenmill.text.reading.bad_input import (
+    EMPTY,
+    MOST_PLACES,
+    ONLY_REPEATED_LINES,
+    BadInputPlace,
+)
+from tokenmill.text.reading.chunks import Chunk, Edge
+from tokenmill.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
-    from tokenmill.preparation.stages.long_documents import LongDocuments, Piece
+    from tokenmill.preparation.stages.long_documents import LongDocuments
+
+SEAM_BYTES = 64 << 10  # of the next unit that are read at a time, in search of a cut
 
 
 @dataclass(frozen=True)
@@ -50,11 +55,8 @@ class EncodedUnit:
     def from_receipt(cls, receipt: Receipt) -> "EncodedUnit":
         facts = {name: value for name, value in receipt.items() if name != "files"}
         facts["parts"] = tuple(Part.from_json(part) for part in receipt["parts"])
-        facts["bad_input"] = [BadInputPlace(*place) for place in receipt["bad_input"]]
+        facts["bad_input"] = [BadInputPlace(**place) for place in receipt["bad_input"]]
         return cls(**facts)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "bad_input": [list(place) for place in self.bad_input]}
 
     @property
     def files(self) -> list[str]:
@@ -72,34 +74,29 @@ def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
 def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None, first: int = 0) -> Receipt:
     """Task: leave the encoded documents of one unit, in one part or several.
 
-    `lines` knows the repeated lines; there unit 0 is run `first`.
+    `lines` knows the repeated lines; there unit 0 is unit `first`.
     """
     plan = load_plan(out_dir)
-    text = text_of(plan, lines, first)
-    with naming_source(plan, unit):
-        try:
-            encoded = _encode(plan, unit, text)
-        except ReadAgainError:
-            encoded = _encode(plan, unit, text)
-    receipt = plan.workspace.leave_receipt(FOLDER, str(unit), encoded.files, encoded.to_json())
-    text.forget(unit)
-    return receipt
-
-
-def _encode(plan: Plan, unit: int, text: UnitText) -> EncodedUnit:
-    with UnitEncoder(plan, unit, text) as encoder:
-        for chunk in plan.workspace.noting(unit, text.chunks(unit)):
+    with naming_source(plan, unit), UnitEncoder(plan, unit, lines, first) as encoder:
+        for chunk in plan.workspace.noting(unit, text_of(plan, unit, lines, first)):
             encoder.add(chunk)
-        return encoder.finish()
+        encoded = encoder.finish()
+    receipt = plan.workspace.leave_receipt(FOLDER, str(unit), encoded.files, asdict(encoded))
+    if lines is not None:
+        from tokenmill.preparation.stages.cleaned_text import kept_file
+
+        kept_file(plan, first + unit).unlink(missing_ok=True)
+    return receipt
 
 
 class UnitEncoder:
     """Encodes the chunks of one unit."""
 
-    def __init__(self, plan: Plan, unit: int, text: UnitText) -> None:
+    def __init__(self, plan: Plan, unit: int, lines: "Search | None", first: int) -> None:
         self._plan = plan
         self._unit = unit
-        self._text = text
+        self._lines = lines
+        self._first = first
         self._encoder = TextEncoder(plan)
         self._counts = self._encoder.counts
         self._dropped = self._encoder.dropped
@@ -116,29 +113,22 @@ class UnitEncoder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         if self._writer is not None:
-            self._writer.__exit__(kind, error, traceback)
+            self._writer.__exit__(*error)
         if self._long is not None:
-            self._long.abandon(kind, error, traceback)
+            self._long.abandon(*error)
 
-    def add(self, chunk: TextChunk) -> None:
+    def add(self, chunk: Chunk) -> None:
         """Encode the texts of a chunk."""
-        self._count(chunk.read)
-        self._dropped_lines += chunk.num_dropped_lines
-        if chunk.read.is_whole:
+        self._count(chunk)
+        if chunk.is_whole:
             self._counts["documents_in"] += len(chunk.texts)
             self._add_documents(chunk)
         elif chunk.texts:
-            piece = self._piece_of(chunk)
-            self._counts["documents_in"] += piece.begins
+            self._counts["documents_in"] += chunk.continues is Edge.NONE
             self._close_part()
-            self._parts += self._long_documents().add(piece)
+            self._parts += self._long_documents().add(chunk)
 
     def finish(self) -> EncodedUnit:
         """Close the parts."""
@@ -165,22 +155,12 @@ class UnitEncoder:
             )
         return self._long
 
-    def _first_pieces(self, unit: int) -> Iterator["Piece"]:
-        """The pieces at the beginning of a later unit, which begins inside a long document."""
-        for chunk in self._text.first_chunks(unit):
-            if chunk.texts:
-                yield self._piece_of(chunk)
-
-    def _piece_of(self, chunk: TextChunk) -> "Piece":
-        """The piece of a long document that is all of a chunk."""
-        from tokenmill.preparation.stages.long_documents import Piece
-
-        return Piece(
-            chunk.texts[0],
-            begins=chunk.read.continues is Edge.NONE,
-            ends=chunk.read.open is Edge.NONE,
-            had_text=not self._encoder.is_empty(chunk.read.text(0)),
-        )
+    def _first_pieces(self, unit: int) -> Iterator[Chunk]:
+        """Yield the pieces at the beginning of a later unit, which begins inside a document."""
+        # A cut is found within a few words; but repeated lines are numbered in usual chunks.
+        plan = self._plan if self._lines else replace(self._plan, chunk_bytes=SEAM_BYTES)
+        chunks = text_of(plan, unit, self._lines, self._first)
+        return (chunk for chunk in chunks if chunk.texts)
 
     def _changed_lines(self) -> list[str]:
         """Examples of what cleaning does, from the first unit."""
@@ -190,28 +170,29 @@ class UnitEncoder:
 
         return changed_lines(self._plan)
 
-    def _count(self, chunk: ChunkFacts) -> None:
+    def _count(self, chunk: Chunk) -> None:
         self._counts["bytes_in"] += chunk.bytes_in
         self._counts["characters"] += chunk.characters
         self._counts["replaced"] += chunk.replaced
+        self._dropped_lines += chunk.dropped_lines
         self._dropped.update(chunk.dropped)
         self._counts["documents_in"] += sum(chunk.dropped.values())
         # Lines are counted from the beginning of the unit, or of their file.
         before = 0 if chunk.by_source else self._counts["lines"]
         for place in chunk.places[: MOST_PLACES - len(self._bad_input)]:
             number = place.number + (before if place.kind == "line" else 0)
-            self._bad_input.append(place._replace(number=number))
+            self._bad_input.append(replace(place, number=number))
         self._counts["lines"] += chunk.lines
         self._by_source.update(chunk.by_source)
 
-    def _add_documents(self, chunk: TextChunk) -> None:
+    def _add_documents(self, chunk: Chunk) -> None:
         is_empty = self._encoder.is_empty
         texts = chunk.texts
         full = [text for text in texts if not is_empty(text)]
         if len(full) < len(texts):
             for number, text in enumerate(texts):
                 if is_empty(text):
-                    self._encoder.drop_empty(had_text=not is_empty(chunk.read.text(number)))
+                    self._encoder.drop_empty(had_text=number in chunk.shortened)
         if not full:
             return
         ids, ends = self._encoder.encode_documents(full)
@@ -227,3 +208,97 @@ class UnitEncoder:
         if self._writer is not None:
             self._parts.append(self._writer.finish())
             self._writer = None
+
+
+class TextEncoder:
+    """Encodes texts of a plan, and counts what the accounts must know of them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.tokenizer: Tokenizer = plan.tokenizer
+        self.begin_token_id = plan.begin_token_id
+        self.begin_token = _spelling(self.tokenizer, self.begin_token_id)
+        self.is_cleaned = plan.settings.clean
+        self.refuses = plan.settings.on_bad_input == "error"
+        self.counts: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+
+    def encode_documents(self, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of whole documents, and where each ends."""
+        return self._encode(texts, begins=True)
+
+    def encode_piece(self, text: bytes, *, begins: bool) -> np.ndarray:
+        """Ids of a piece of a long document; `begins` if it is the first one."""
+        return self._encode([text], begins=begins)[0]
+
+    def _encode(self, texts: list[bytes], *, begins: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and ends; every id is sure to be one of the vocabulary: nothing ever wraps."""
+        ids, ends = self.tokenizer.encode_batch(texts)
+        if self.begin_token_id is not None:
+            self._refuse_doubled_begin(texts if begins else [], ids)
+        largest = int(ids.max(initial=0))
+        if largest >= self.tokenizer.vocab_size:
+            raise PrepareError(
+                f"token id {largest} is beyond the vocabulary of {self.tokenizer.name} "
+                f"({self.tokenizer.vocab_size:,} ids)",
+                hint="the tokenizer file contradicts itself; check where it comes from",
+            )
+        if self.tokenizer.end_of_text:
+            literal = self.tokenizer.end_of_text.encode()
+            # One byte is looked for first: most texts do not have it, and that is soon known.
+            num_literal = sum(text.count(literal) for text in texts if literal[:1] in text)
+            self.counts["literal_end_of_text"] += num_literal
+        return ids, ends
+
+    def check_same_text(self, texts: Sequence[bytes], ids: np.ndarray, ends: np.ndarray) -> None:
+        """Refuse ids that decode to other texts; add up the hashes of the texts."""
+        for text, decoded in zip(texts, self.tokenizer.decode_batch(ids, ends), strict=True):
+            if text != decoded:
+                raise PrepareError(
+                    f"a document is not the same text after {self.tokenizer.name}: "
+                    f"{_difference(text, decoded)}",
+                    hint="that tokenizer changes texts (its normalizer, or characters it does not "
+                    "know); prepare the text itself with it",
+                )
+        hashes = map(xxhash.xxh3_64_intdigest, texts)
+        self.counts["text_hash"] = (self.counts["text_hash"] + sum(hashes)) % (1 << 64)
+
+    def _refuse_doubled_begin(self, texts: list[bytes], ids: np.ndarray) -> None:
+        """No document may begin with the begin token twice, as an id or spelled out."""
+        if (ids == self.begin_token_id).any():
+            raise PrepareError(
+                f"the tokenizer {self.tokenizer.name} gives the begin token (id "
+                f"{self.begin_token_id}) for text by itself: it would be doubled",
+                hint="name a token that no text becomes, or leave begin_token out",
+            )
+        if not self.begin_token:
+            return
+        num_spelled = sum(text.startswith(self.begin_token) for text in texts)
+        if num_spelled and self.refuses:
+            raise BadInputError(
+                f"a document begins with {self.begin_token.decode()!r} spelled out, and "
+                "begin_token writes that token before every document: it would be doubled",
+                hint="leave begin_token out, remove it from the text, or keep it as text after "
+                'the token: on_bad_input="replace"',
+            )
+        self.counts["literal_begin_token"] += num_spelled
+
+    def is_empty(self, text: bytes) -> bool:
+        return not text or (self.is_cleaned and text.isspace())
+
+    def drop_empty(self, *, had_text: bool) -> None:
+        """Count an empty document; `had_text`: it had text before repeated lines were dropped."""
+        self.dropped[ONLY_REPEATED_LINES if had_text else EMPTY] += 1
+
+
+def _spelling(tokenizer: Tokenizer, number: int | None) -> bytes:
+    """The spelling of a special id; empty where it has none."""
+    spellings = [text for text, special in tokenizer.special_ids.items() if special == number]
+    return spellings[0].encode() if spellings else b""
+
+
+def _difference(before: bytes, after: bytes) -> str:
+    """Both texts, from a little before the first byte that differs."""
+    pairs = enumerate(zip(before, after, strict=False))
+    same = next((at for at, (a, b) in pairs if a != b), min(len(before), len(after)))
+    shown = slice(max(0, same - 20), same + 20)
+    return f"{before[shown]!r} became {after[shown]!r}"

@@ -17,7 +17,6 @@ unit without any cut in its text answers for nothing, and the one before it read
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ import xxhash
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan
+from tokenmill.preparation.stages.encode import TextEncoder
 from tokenmill.preparation.stages.parts import (
     FOLDER,
     ROW,
@@ -34,27 +34,14 @@ from tokenmill.preparation.stages.parts import (
     TokenFile,
     hashed_bytes,
 )
-from tokenmill.preparation.stages.text_encoder import TextEncoder
 from tokenmill.text.cleaning.dedup import HASH
+from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
 from tokenmill.tokens.cuts import LOOKS_AHEAD, last_cut
 
 MOST_PENDING_BYTES = 256 << 20  # held in search of a cut
 _CONTEXT = 3  # bytes before a text that `join_edge` must see
 _HASHED_AT_ONCE = 1 << 20  # ids
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A piece of a long document, cleaned and without repeated lines."""
-
-    text: bytes
-    begins: bool
-    """The document begins with it."""
-    ends: bool
-    """The document ends with it."""
-    had_text: bool
-    """It was not empty before repeated lines were dropped."""
 
 
 class LongDocuments:
@@ -69,7 +56,7 @@ class LongDocuments:
         unit: int,
         encoder: TextEncoder,
         names: Iterator[str],
-        pieces_of: Callable[[int], Iterator[Piece]],
+        pieces_of: Callable[[int], Iterator[Chunk]],
     ) -> None:
         self._plan = plan
         self._unit = unit
@@ -80,19 +67,19 @@ class LongDocuments:
         """The text before the first cut, where the unit begins inside a document."""
         self._stretch: Stretch | None = None
 
-    def add(self, piece: Piece) -> list[Part]:
+    def add(self, piece: Chunk) -> list[Part]:
         """Take in the next piece; the part of the document that ends with it, if it has any ids."""
-        text = piece.text
-        if piece.begins:
+        (text,) = piece.texts
+        if piece.continues is Edge.NONE:
             self._stretch = self._new_stretch(b"")
         elif self._stretch is None:
-            self._head.add(piece.text)
+            self._head.add(text)
             if self._head.cut is None:
                 return []  # the unit before answers for it
             self._stretch = self._new_stretch(self._head.before_cut)
             text = self._head.after_cut
-        self._stretch.add(text, had_text=piece.had_text)
-        if not piece.ends:
+        self._stretch.add(text, had_text=bool(piece.shortened))
+        if piece.open is not Edge.NONE:
             self._stretch.encode_to_last_cut()
             return []
         return self._end()
@@ -104,15 +91,15 @@ class LongDocuments:
         for unit in range(self._unit + 1, len(self._plan.units)):
             head = Head(self._plan)
             for piece in self._pieces_of(unit):
-                head.add(piece.text)
+                head.add(piece.texts[0])
                 if head.cut is not None:
                     self._stretch.add(head.before_cut, had_text=True)
                     self._stretch.encode_all()
                     return [self._stretch.part(num_documents=0)]
-                if piece.ends:
-                    self._stretch.add(head.text, had_text=piece.had_text)
+                if piece.open is Edge.NONE:
+                    self._stretch.add(head.text, had_text=bool(piece.shortened))
                     return self._end()
-                self._stretch.had_text |= piece.had_text
+                self._stretch.had_text |= bool(piece.shortened)
             self._stretch.add(head.text, had_text=False)
         raise AssertionError("the last unit of a file leaves no document open")
 

@@ -5,86 +5,43 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.planning.memory_budget import load_limits, one_at_a_time
-from tokenmill.preparation.planning.plan import Plan
+from tokenmill.preparation.planning.plan import Plan, load_plan
+from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.units import whole_file
 from tokenmill.text.reading.bad_input import TooLargeError
-from tokenmill.text.reading.chunks import Chunk, ChunkFacts, ReadRules
+from tokenmill.text.reading.chunks import Chunk, ReadRules
 from tokenmill.text.reading.read import read_files, read_unit
 from tokenmill.text.reading.read_text import read_small_file
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
 
-SEAM_BYTES = 64 << 10  # of the next unit that are read at a time, in search of a cut
 
+def text_of(plan: Plan, unit: int, lines: "Search | None", first: int) -> Iterator[Chunk]:
+    """Yield the text of a unit as it is encoded.
 
-class ReadAgainError(Exception):
-    """Text that was kept is gone or damaged: whoever reads the unit begins again."""
-
-
-@dataclass(frozen=True)
-class TextChunk:
-    """Texts that are ready to be encoded: of whole documents, or one piece of a long document."""
-
-    texts: list[bytes]
-    read: ChunkFacts
-    """The chunk as it was read."""
-    num_dropped_lines: int = 0
-
-    @property
-    def bytes_in(self) -> int:
-        return self.read.bytes_in
-
-
-class UnitText(Protocol):
-    """The text of a preparation, by unit."""
-
-    def chunks(self, unit: int) -> Iterator[TextChunk]:
-        """All chunks of a unit."""
-
-    def first_chunks(self, unit: int) -> Iterator[TextChunk]:
-        """The same, for one who needs the beginning only."""
-
-    def forget(self, unit: int) -> None:
-        """The unit is encoded: nothing has to be kept for it any more."""
-
-
-def text_of(plan: Plan, lines: "Search | None", first: int) -> UnitText:
-    """The text of a plan; `lines` knows the repeated lines, and there unit 0 is run `first`."""
+    `lines` knows the repeated lines; there unit 0 is unit `first`.
+    """
     if lines is None and not plan.settings.clean:
-        return PlainText(plan)
-    from tokenmill.preparation.stages.cleaned_text import CleanedText
+        return read_chunks(plan, unit)
+    from tokenmill.preparation.stages.cleaned_text import cleaned_text
 
-    return CleanedText(plan, lines, first)
-
-
-class PlainText:
-    """Texts as they are in their files."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def chunks(self, unit: int) -> Iterator[TextChunk]:
-        return (TextChunk(chunk.texts, chunk) for chunk in read_chunks(self._plan, unit))
-
-    def first_chunks(self, unit: int) -> Iterator[TextChunk]:
-        # A cut is found within a few words.
-        return PlainText(replace(self._plan, chunk_bytes=SEAM_BYTES)).chunks(unit)
-
-    def forget(self, unit: int) -> None:
-        """Nothing was kept."""
+    return cleaned_text(plan, unit, lines, first)
 
 
 def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
     """Read one unit."""
     with one_at_a_time(plan.workspace) as on_large:
-        yield from UnitReader(plan, unit, on_large).chunks()
+        for chunk in UnitReader(plan, unit, on_large).chunks():
+            yield chunk
+            del chunk
+            on_large(False)
 
 
 class UnitReader:
@@ -99,7 +56,6 @@ class UnitReader:
         self._rules: dict[str, ReadRules] = {}
 
     def chunks(self) -> Iterator[Chunk]:
-        """All documents, a chunk at a time."""
         sources = self._plan.sources_of(self._number)
         if len(sources) == 1:
             return self._read(sources[0])
@@ -176,3 +132,18 @@ def naming_source(plan: Plan, unit: int) -> Iterator[None]:
             hint="this is a fault of tokenmill or of a library it uses; please report it",
             source=name,
         ) from error
+
+
+def find_characters(out_dir: str, unit: int) -> Receipt:
+    """Task: the characters of one unit, for the tokenizer `chars`."""
+    from tokenmill.tokens.bytes_and_chars import chars_of
+
+    plan = load_plan(out_dir)
+    characters: set[str] = set()
+    num_bytes = 0
+    with naming_source(plan, unit):
+        for chunk in plan.workspace.noting(unit, text_of(plan, unit, None, 0)):
+            characters |= chars_of(chunk.texts)
+            num_bytes += chunk.bytes_in
+    facts = {"characters": "".join(sorted(characters)), "counts": {"bytes_in": num_bytes}}
+    return plan.workspace.leave_receipt("characters", str(unit), [], facts)

@@ -2,45 +2,35 @@
 
 New objects are written under names that no manifest uses, and the manifest last, on the condition
 that it is still the one that was seen at the start. So a reader sees the old dataset or the new
-one, never a part of both. What replaces a dataset goes into a folder of its own below the prefix
+one, never a part of both. What replaces a dataset goes into its own folder below the prefix
 (`v-0123456789abcdef/`). The objects of the dataset before stay for its readers, until the next
 `--overwrite`.
 """
 
-import os
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import ClassVar
 
 import orjson
 import xxhash
 
 from tokenmill.base.address import check_address, join, split
-from tokenmill.errors import (
-    CorruptShardError,
-    LockedError,
-    NotADatasetError,
-    SettingsMismatchError,
-    TokenmillError,
-)
+from tokenmill.base.atomic import remove
+from tokenmill.errors import LockedError, NotADatasetError, SettingsMismatchError, TokenmillError
 from tokenmill.preparation.planning.plan import Plan
-from tokenmill.preparation.planning.settings import Settings
-from tokenmill.preparation.stages.accounts import Summary
-from tokenmill.preparation.workspace.claim import Claim
+from tokenmill.preparation.planning.settings import Run, Settings
 from tokenmill.preparation.workspace.target import Target, hold_workspace, refuse_strange_folder
-from tokenmill.preparation.workspace.upload_shards import (
+from tokenmill.preparation.workspace.uploads import (
+    Claim,
     refuse_changed,
     upload_block_hashes,
     upload_file,
 )
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards import block_hashes
-from tokenmill.shards.entries import FileEntry
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
 from tokenmill.stores import objects
 from tokenmill.text.inputs.open_input import Source
@@ -57,7 +47,6 @@ class RemoteTarget(Target):
 
     replaced: Manifest | None = None
     """The dataset that is replaced."""
-    remedy: ClassVar[str] = "pass overwrite=True to make it again, or bring the objects back"
 
     @property
     def replaces(self) -> bool:
@@ -79,15 +68,8 @@ class RemoteTarget(Target):
         start = f"{key}/" if key else ""
         return {r.key.removeprefix(start): r.size for r in objects.list_records(self.name)}
 
-    def read_file(self, file: FileEntry) -> bytes:
-        where = join(self.name, file.file)
-        data = objects.read_all(where, at_most=MAX_BYTES)
-        if data is None or xxhash.xxh3_128_hexdigest(data) != file.xxh3_128:
-            raise CorruptShardError(
-                f"{where} is not what its manifest says (xxh3-128 {file.xxh3_128})",
-                hint=self.remedy,
-            )
-        return data
+    def read_file(self, file: str) -> bytes:
+        return objects.read_all(join(self.name, file), at_most=MAX_BYTES) or b""
 
     def folder_for(self, settings: Settings, sources: Sequence[Source]) -> str:
         """Where new files go inside the dataset: never to the name of a file that is in use."""
@@ -100,16 +82,6 @@ class RemoteTarget(Target):
         made_of = orjson.dumps([settings.to_json(for_manifest=True), known])
         return f"v-{xxhash.xxh3_64_hexdigest(made_of)}/"
 
-    def already_done(self, wanted: Settings, sources: list[Source]) -> Summary | None:
-        """As for a folder; what a run left that was killed at its very end is removed."""
-        ours = self.found is not None and self.workspace.has_published(self.found.digest)
-        claim = Claim.of(self.workspace, self.name) if ours else None
-        if done := super().already_done(wanted, sources):
-            if claim is not None:
-                self._clear_up(claim)
-            remove_work(self.workspace.out_dir)
-        return done
-
     def finish(self) -> None:
         """Compare what is in the bucket, publish by the manifest, then clear up."""
         here = self.workspace.out_dir
@@ -117,24 +89,33 @@ class RemoteTarget(Target):
         manifest = Manifest.load(here)
         for entry in manifest.files_beside_shards:
             upload_file(claim, here, entry.file)
-        refuse_changed(self.workspace, manifest, self.name)
+        refuse_changed(self.workspace, self.name)
         upload_block_hashes(self.workspace, manifest, self.previous, self.name)
         claim.check()
         self._publish(manifest)
         if self.replaced is not None:
             self._remove_what_nobody_reads(manifest, self.replaced)
-        self._clear_up(claim)
-        remove_work(here)
+        self.clear_up()
 
-    def _clear_up(self, claim: Claim) -> None:
-        """The card is for people and goes up when the dataset is there; then the claim ends."""
-        if (card := self.workspace.out_dir / "README.md").exists():
+    def clear_up(self) -> None:
+        """Upload the card, which is for people; end the claim; empty the work folder."""
+        folder = self.workspace.out_dir
+        if (card := folder / "README.md").exists():
             objects.upload(card, join(self.name, card.name))
-        claim.release()
+        Claim.of(self.workspace, self.name).release()
+        names = {"train", "val", FILE_NAME, "README.md", *(p.name for p in folder.glob("val_*"))}
+        with suppress(TokenmillError):
+            names |= {PurePosixPath(file).parts[0] for file in Manifest.load(folder).files()}
+        self.workspace.remove()
+        for name in names:
+            remove(folder / name)
+        with suppress(OSError):
+            folder.rmdir()
 
     def _publish(self, manifest: Manifest) -> None:
         """Write the manifest where none is, or over the one that was there at the start."""
-        where, before = join(self.name, FILE_NAME), self.previous or self.replaced
+        where = join(self.name, FILE_NAME)
+        before = self.previous or self.replaced
         condition = objects.NEW
         if before is not None:
             there = objects.read_with_etag(where, at_most=MAX_BYTES)
@@ -148,7 +129,7 @@ class RemoteTarget(Target):
         objects.put_if(where, manifest.to_bytes(), condition)
 
     def _remove_what_nobody_reads(self, manifest: Manifest, replaced: Manifest) -> None:
-        """Objects of datasets before the one that was replaced; by name, never anything else."""
+        """Remove objects of datasets before the one that was replaced, by name."""
         used = {*manifest.files(), *replaced.files()}
         used |= {block_hashes.file_name(kept.to_bytes()) for kept in (manifest, replaced)}
         for name in self._listed:
@@ -156,63 +137,37 @@ class RemoteTarget(Target):
                 objects.delete(join(self.name, name))
 
 
-def remove_work(folder: Path) -> None:
-    """Remove everything that a preparation leaves in its work folder."""
-    tops = {"train", "val", *(path.name for path in folder.glob("val_*"))}
-    with suppress(TokenmillError):
-        tops |= {PurePosixPath(file).parts[0] for file in Manifest.load(folder).files()}
-    Workspace(folder).remove()
-    for name in (FILE_NAME, "README.md", *tops):
-        if (folder / name).is_dir():
-            shutil.rmtree(folder / name, ignore_errors=True)
-        else:
-            (folder / name).unlink(missing_ok=True)
-    if not any(folder.iterdir()):
-        folder.rmdir()
-
-
 @contextmanager
 def open_remote_target(
-    address: str,
-    work_dir: str | os.PathLike[str] | None,
-    *,
-    append: bool,
-    overwrite: bool,
-    break_lock: bool,
+    address: str, run: Run, *, append: bool, overwrite: bool
 ) -> Iterator[RemoteTarget]:
     """Look at the bucket, and claim the prefix where it will be written to, before anything."""
     address = check_address(address)
-    if work_dir is None:
+    if run.work_dir is None:
         raise ValueError(
             f"the way to {address} needs a folder with room for the tokens, which all machines "
             "that take part can see; pass run=Run(work_dir=...)"
         )
-    if Path(work_dir, FILE_NAME).exists() and not Workspace(Path(work_dir)).plan_file.exists():
+    work_dir = Path(run.work_dir)
+    if (work_dir / FILE_NAME).exists() and not Workspace(work_dir).plan_file.exists():
         raise SettingsMismatchError(
             f"{work_dir} holds a dataset, so it is no place for the work on another",
             hint="name an empty or new folder",
         )
-    refuse_strange_folder(Path(work_dir))  # what is made there is removed again, by name
-    with hold_workspace(Path(work_dir), break_lock=break_lock) as workspace:
+    refuse_strange_folder(work_dir)  # what is made there is removed again, by name
+    with hold_workspace(work_dir, break_lock=run.break_lock) as workspace:
         found = Manifest.find(address)
         if append and found is None:
             raise NotADatasetError(
                 f"there is no dataset at {address}, so nothing can be added to it",
                 hint="leave append out to make one",
             )
-        target = RemoteTarget(
-            Path(work_dir),
-            workspace,
-            None if overwrite else found,
-            append,
-            destination=address,
-            replaced=found if overwrite else None,
-        )
+        target = _target(workspace, address, found, append=append, overwrite=overwrite)
         if found is not None and not append and not overwrite:
             yield target  # nothing will be written
             return
         claim = Claim.of(workspace, address)
-        claim.take(break_lock=break_lock, may_be_full=found is not None)
+        claim.take(break_lock=run.break_lock, may_be_full=found is not None)
         try:
             yield target
         finally:
@@ -221,22 +176,22 @@ def open_remote_target(
                     claim.release()
 
 
-def resume_remote_target(work_dir: Path, plan: Plan) -> RemoteTarget:
-    """The target of a plan that was made before, for numbered jobs."""
+def resume_remote_target(plan: Plan) -> RemoteTarget:
+    """Return the target of a plan that was made before, for numbered jobs."""
     assert plan.destination is not None
-    found = Manifest.find(plan.destination) if plan.previous or plan.folder else None
     append = plan.previous is not None
-    target = RemoteTarget(
-        work_dir,
-        plan.workspace,
-        found if append else None,
+    found = Manifest.find(plan.destination) if append or plan.folder else None
+    return _target(plan.workspace, plan.destination, found, append=append, overwrite=not append)
+
+
+def _target(
+    workspace: Workspace, address: str, found: Manifest | None, *, append: bool, overwrite: bool
+) -> RemoteTarget:
+    return RemoteTarget(
+        workspace.out_dir,
+        workspace,
+        None if overwrite else found,
         append,
-        destination=plan.destination,
-        replaced=None if append else found,
+        destination=address,
+        replaced=found if overwrite else None,
     )
-    if append and target.previous_hash != plan.previous:
-        raise SettingsMismatchError(
-            f"{plan.destination} changed since the plan to add to it was made",
-            hint=f"remove {plan.workspace.root} and plan again",
-        )
-    return target

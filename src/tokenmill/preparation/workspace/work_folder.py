@@ -25,6 +25,7 @@ stage: so many machines share a stage without talking to each other.
 
 import functools
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -34,9 +35,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from tokenmill.base.atomic import is_temporary, keep, remove, sync_file
-from tokenmill.base.hashing import hash_file
+from tokenmill.base.hashing import hash_file, regular
 from tokenmill.base.human import one_line
-from tokenmill.errors import PrepareError
+from tokenmill.errors import FormatError, PrepareError
 from tokenmill.preparation.workspace.receipt_log import (
     RECEIPTS,
     Receipt,
@@ -44,9 +45,10 @@ from tokenmill.preparation.workspace.receipt_log import (
     StageReceipts,
     add_receipt,
 )
-from tokenmill.shards.manifest import PREPARATION_FOLDER
+from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER
 
 STANDARD_INPUT = "standard-input"
+_OUR_MANIFEST = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())
 WORTH_KEEPING_BYTES = 64 << 20
 """Cleaned text, hashes and ids of a preparation of other settings that are not thrown away."""
 Loaded = TypeVar("Loaded")
@@ -237,6 +239,20 @@ class Workspace:
                     shutil.rmtree(path, ignore_errors=True)
         self.forget()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def is_ours(folder: str | os.PathLike[str]) -> bool:
+    """Return True if tokenmill made a dataset here, even a damaged one, or started to.
+
+    The name of the manifest alone proves nothing: another program may use it as well.
+    """
+    if os.path.isdir(os.path.join(folder, PREPARATION_FOLDER)):
+        return True
+    try:
+        with open(os.path.join(folder, FILE_NAME), "rb", opener=regular) as file:
+            return _OUR_MANIFEST.match(file.read(4096)) is not None
+    except (OSError, FormatError):
+        return False
 
 
 @functools.lru_cache(maxsize=32)

@@ -43,23 +43,20 @@ class Lines:
     def texts(self) -> list[bytes]:
         return _slices(self.whole, _after(self.ends), self.ends)
 
-    def text(self, number: int) -> bytes:
-        """One of the texts."""
-        first, stop = self.first_of_text[number : number + 2].tolist()
-        begin = int(self.stops[first - 1]) + 1 if first else 0
-        return self.whole[begin : int(self.stops[stop - 1])]
+    def texts_with(self, numbers: np.ndarray) -> np.ndarray:
+        """Return for each of these lines the number of its text."""
+        return self.first_of_text.searchsorted(numbers, side="right") - 1
 
 
 def find_lines(texts: list[bytes]) -> Lines:
     """All lines of the texts."""
-    whole = b"\n".join([*texts, b""])
-    (stops,) = (np.frombuffer(whole, np.uint8) == _NEWLINE).nonzero()
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-    return lines_of(whole, stops, np.cumsum(sizes + 1) - 1)
+    return lines_of(b"\n".join([*texts, b""]), np.cumsum(sizes + 1) - 1)
 
 
-def lines_of(whole: bytes, stops: np.ndarray, ends: np.ndarray) -> Lines:
-    """The lines that end at `stops`, of the texts that end at `ends`."""
+def lines_of(whole: bytes, ends: np.ndarray) -> Lines:
+    """All lines of the texts that end at `ends`, each with a newline after it."""
+    (stops,) = (np.frombuffer(whole, np.uint8) == _NEWLINE).nonzero()
     return Lines(whole, stops, np.concatenate(([0], stops.searchsorted(ends) + 1)))
 
 
@@ -105,7 +102,7 @@ def without_lines(lines: Lines, dropped: np.ndarray) -> list[bytes]:
     if not len(dropped):
         return lines.texts
     firsts = lines.first_of_text
-    text_of = firsts.searchsorted(dropped, side="right") - 1
+    text_of = lines.texts_with(dropped)
     begin = lines.starts[dropped]
     end = lines.stops[dropped] + (dropped != firsts[text_of + 1] - 1)
     left = _cut_out(lines.whole, begin, end)

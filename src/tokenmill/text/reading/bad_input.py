@@ -4,7 +4,7 @@ Also the check for UTF-8. It is made in blocks that stay in the processor's cach
 the speed of memory, other text at about 1 GB/s, and no copy of the whole is made.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from tokenmill.errors import BadInputError
 from tokenmill.text.inputs.open_input import Source
@@ -31,7 +31,8 @@ MOST_PLACES = 20  # places of bad input that are reported; all of them are count
 _BLOCK_BYTES = 1 << 16
 
 
-class BadInputPlace(NamedTuple):
+@dataclass(frozen=True)
+class BadInputPlace:
     """Where bad input was met that was dropped or repaired, and what it was."""
 
     kind: str

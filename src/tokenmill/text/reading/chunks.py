@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tokenmill.base.suggest import one_of
@@ -37,7 +37,7 @@ class ReadRules:
     large_document_bytes: int = MAX_DOCUMENT_BYTES
     """Such a document with more bytes than this is announced by `on_large`."""
     on_large: Callable[[bool], None] = lambda is_large: None
-    """Called with True before a large document is held, with False when it is released."""
+    """Called with True before a large document is held; it is released with the next chunk."""
     spool_dir: str | None = None
     """Where compressed parquet is unpacked to."""
 
@@ -75,13 +75,12 @@ class Edge(Enum):
     """Inside a line of more than `long_line` bytes, at a place the tokenizer's `cuts` allow."""
 
 
-@dataclass(kw_only=True)
-class ChunkFacts:
-    """Facts about some documents of a source, in order, besides their texts.
+@dataclass
+class Chunk:
+    """Some whole documents in order, or one piece of a long document; and facts about them."""
 
-    A chunk holds whole documents, or one piece of a long document.
-    """
-
+    texts: list[bytes]
+    """UTF-8."""
     continues: Edge = Edge.NONE
     """How a piece continues the document that the chunk before left open."""
     open: Edge = Edge.NONE
@@ -94,37 +93,24 @@ class ChunkFacts:
     """Bytes of the file that this chunk covers; over all chunks, the size of the file."""
     characters: int = 0
     """The same of a plain text, in characters, separators included; all of it must be UTF-8."""
-    offset: int = 0
-    """Where it starts: a byte of the (decompressed) text, or a row for CSV and parquet."""
     places: list[BadInputPlace] = field(default_factory=list)
     """The first ones that were dropped or replaced; lines are counted from 1 in the chunk."""
     lines: int = 0
     """Line ends that it covers, for JSON lines: so that lines can be counted over chunks."""
     by_source: dict[int, int] = field(default_factory=dict)
     """Documents that begin here by the file they are in, where a unit has several files."""
+    dropped_lines: int = 0
+    """Repeated lines that were taken out of the texts."""
+    shortened: set[int] = field(default_factory=set)
+    """Numbers of the texts that lost lines so."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether all documents begin and end here."""
+        """True if all documents begin and end here."""
         return self.continues is Edge.NONE and self.open is Edge.NONE
 
-    def text(self, number: int) -> bytes:
-        """One of the texts."""
-        raise NotImplementedError
-
-
-@dataclass
-class Chunk(ChunkFacts):
-    """Some documents as they were read, or one piece of a long one."""
-
-    texts: list[bytes]
-    """UTF-8."""
-
-    def text(self, number: int) -> bytes:
-        return self.texts[number]
-
     def add(self, other: "Chunk") -> None:
-        """Take in the documents of another chunk; both are whole."""
+        """Take in the documents of another chunk; both are whole, and as they were read."""
         self.texts += other.texts
         for reason, number in other.dropped.items():
             self.dropped[reason] = self.dropped.get(reason, 0) + number
@@ -139,6 +125,15 @@ class Chunk(ChunkFacts):
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
         self._keep(BadInputPlace(kind, number, reason))
 
+    def repaired(self, reason: str, kind: str, number: int) -> None:
+        """Count a text with U+FFFD in it, and keep its place if it is one of the first."""
+        self.replaced += 1
+        self._keep(BadInputPlace(kind, number, f"{reason}, replaced"))
+
+    def _keep(self, place: BadInputPlace) -> None:
+        if len(self.places) < bad_input.MOST_PLACES:
+            self.places.append(place)
+
     def drop_empty(self) -> None:
         """Leave out documents without a byte: they are not bad, and their places are not kept."""
         if b"" not in self.texts:
@@ -149,50 +144,26 @@ class Chunk(ChunkFacts):
         self.texts = kept
 
     def is_part(self, number: int) -> bool:
-        """Whether texts[number] is only a piece of its document."""
+        """Return True if texts[number] is only a piece of its document."""
         return (number == 0 and self.continues is not Edge.NONE) or (
             number == len(self.texts) - 1 and self.open is not Edge.NONE
         )
 
     def apart(self) -> Iterator["Chunk"]:
-        """The same as chunks of whole documents and of one piece; the facts go with the first."""
-        first = self.texts[:1]
+        """Yield chunks of whole documents or of one piece; the facts go with the first."""
         texts = self.texts
-        last = self.texts[-1:]
-        continues = self.continues
-        is_open = self.open
         if self.is_whole or len(texts) == 1:
             yield self
             return
-        self.texts = []
-        self.continues = Edge.NONE
-        self.open = Edge.NONE
-        if not texts:
-            yield self
-            return
-        if continues is not Edge.NONE:
-            texts = texts[1:]
-            self.texts = first
-            self.continues = continues
-            yield self
-        if is_open is not Edge.NONE:
-            texts = texts[:-1]
-        if continues is Edge.NONE:
-            self.texts = texts
-            yield self
-        elif texts:
-            yield Chunk(texts, offset=self.offset)
-        if is_open is not Edge.NONE:
-            yield Chunk(last, open=is_open, offset=self.offset)
-
-    def repaired(self, reason: str, kind: str, number: int) -> None:
-        """Count a text with U+FFFD in it, and keep its place if it is one of the first."""
-        self.replaced += 1
-        self._keep(BadInputPlace(kind, number, f"{reason}, replaced"))
-
-    def _keep(self, place: BadInputPlace) -> None:
-        if len(self.places) < bad_input.MOST_PLACES:
-            self.places.append(place)
+        first = texts[:1] if self.continues is not Edge.NONE else []
+        last = texts[-1:] if self.open is not Edge.NONE else []
+        whole = texts[len(first) : len(texts) - len(last)]
+        continues = self.continues if first else Edge.NONE
+        yield replace(self, texts=first or whole, continues=continues, open=Edge.NONE)
+        if first and whole:
+            yield Chunk(whole)
+        if last:
+            yield Chunk(last, open=self.open)
 
 
 class RowReader:
@@ -201,7 +172,7 @@ class RowReader:
     def __init__(self, source: Source, rules: ReadRules) -> None:
         self.source = source
         self.rules = rules
-        self.chunk = Chunk([], offset=1)
+        self.chunk = Chunk([])
 
     def add(self, row: int, text: bytes) -> None:
         if text.isascii() or (at := bad_input.find_not_utf8(text)) < 0:

@@ -30,7 +30,7 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     field = rules.text_field
     rules = replace(rules, cuts=None)  # a line is parsed whole
     for pieces, bytes_in in pieces_of(source, unit, rules, BySeparator(b"\n")):
-        chunk = Chunk([], bytes_in=bytes_in, offset=pieces.offset)
+        chunk = Chunk([], bytes_in=bytes_in)
         for at in pieces.too_large:
             line = pieces.run.count(b"\n", 0, at - pieces.offset) + 1
             chunk.leave_out(bad_input.TOO_LARGE, "line", line)

@@ -40,24 +40,21 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk
             batches = parquet.iter_batches(num_rows, [group], [column], use_threads=False)
             try:
                 for batch in batches:
-                    chunk = reader.chunk = Chunk([], offset=row, bytes_in=covered)
+                    chunk = reader.chunk = Chunk([], bytes_in=covered)
                     covered = 0
-                    is_large = batch.nbytes > rules.large_document_bytes
-                    if is_large:
+                    if batch.nbytes > rules.large_document_bytes:
                         rules.on_large(True)
-                    row += batch.num_rows
+                    num_rows = batch.num_rows
                     texts = _texts(batch, path)
                     del batch  # before the texts are checked: memory
-                    _fill(reader, texts)
+                    _fill(reader, texts, row)
                     del texts
+                    row += num_rows
                     yield chunk
-                    if is_large:
-                        del chunk, reader.chunk
-                        rules.on_large(False)
             except (pyarrow.ArrowException, OSError) as error:
                 raise damaged_parquet(source, error) from error
             if covered:
-                yield Chunk([], offset=row, bytes_in=covered)
+                yield Chunk([], bytes_in=covered)
         if groups == 0 and unit.start == 0:
             yield Chunk([], bytes_in=source.size)
 
@@ -101,7 +98,7 @@ def _texts(batch: Any, path: list[str]) -> list[bytes | None]:
     return texts
 
 
-def _fill(reader: RowReader, texts: list[bytes | None]) -> None:
+def _fill(reader: RowReader, texts: list[bytes | None], first_row: int) -> None:
     good = [text for text in texts if text]
     most = reader.rules.max_document_bytes
     column = f"column {reader.rules.text_field!r}"
@@ -109,7 +106,7 @@ def _fill(reader: RowReader, texts: list[bytes | None]) -> None:
     if fits and bad_input.find_not_utf8(b"\n".join(good)) < 0:
         reader.chunk.texts = good
         return
-    for row, text in enumerate(texts, reader.chunk.offset):
+    for row, text in enumerate(texts, first_row):
         if text is None:
             reader.bad_row(row, bad_input.NO_FIELD, f"{column} is null")
         elif len(text) > most:

@@ -20,7 +20,6 @@ def read_text(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         length += pieces.size
         chunk = Chunk(pieces.texts, continues=pieces.continues, open=pieces.open)
         chunk.bytes_in = bytes_in
-        chunk.offset = pieces.offset
         for at in pieces.too_large:
             chunk.leave_out(bad_input.TOO_LARGE, "byte", at)
         _check_utf8(chunk, pieces, source, rules)

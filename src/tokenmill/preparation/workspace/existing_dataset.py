@@ -1,0 +1,341 @@
+"""The dataset that is in the output already: what it is made of, and what may be added to it.
+
+A manifest lists up to 10,000 inputs. Of more, it names folders, each with the number of its files,
+and a file next to it, `sources-HASH.jsonl`, lists all of them: so every file is known to be in the
+dataset or not, and opening a dataset does not read a million names.
+"""
+
+import itertools
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+import xxhash
+
+from tokenmill.base.address import join
+from tokenmill.base.atomic import write_atomically
+from tokenmill.base.hashing import regular
+from tokenmill.errors import (
+    CorruptShardError,
+    FormatError,
+    SettingsMismatchError,
+    TokenizerMismatchError,
+)
+from tokenmill.preparation.planning.plan import (
+    PREVIOUS_FILE,
+    Plan,
+    list_differences,
+    load_tokenizer,
+    other_settings,
+    read_plan,
+)
+from tokenmill.preparation.planning.settings import Settings, list_other_settings
+from tokenmill.preparation.stages import commit
+from tokenmill.preparation.stages.accounts import Summary, summarize
+from tokenmill.shards.manifest import (
+    FILE_NAME,
+    FileEntry,
+    Manifest,
+    PackableEntry,
+    ShardEntry,
+    SourceEntry,
+)
+from tokenmill.shards.verify import unpacked
+from tokenmill.text.inputs.open_input import Source
+from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
+from tokenmill.tokens.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from tokenmill.preparation.workspace.target import Target
+
+_FIXED = ("tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype")
+_MUST_BE_EQUAL = ("begin_token", "dtype", "tokens_per_shard", "val_fraction")
+
+
+def find_done(
+    target: "Target", found: Manifest, wanted: Settings, sources: list[Source]
+) -> Summary | None:
+    """Return the outcome if the very same was asked for and finished before.
+
+    None where documents are to be added; what is there and is something else is refused.
+    """
+    was_published_here = target.workspace.has_published(found.digest)
+    plan = read_plan(target.workspace) if was_published_here else None
+    is_same = plan is not None and not list_differences(wanted, sources, plan)
+    if was_published_here and not is_same:
+        target.workspace.clear()
+    if not is_same and not target.append:
+        _refuse_differences(target, found, wanted, sources)
+    _refuse_damaged(target, found)
+    if target.append and not is_same:
+        _refuse_same_again(target, sources)
+        return None
+    if is_same:
+        target.clear_up()
+    done = summarize(target.name, found, ["it was there already, whole"])
+    done.already_there = True
+    return done
+
+
+def _refuse_differences(
+    target: "Target", found: Manifest, wanted: Settings, sources: Sequence[Source]
+) -> None:
+    """Refuse other settings or inputs; a file is known by name and size, and by its time."""
+    lines = list_other_settings(recorded_settings(found), wanted.to_json(for_manifest=True))
+    before = {(source.name, source.num_bytes) for source in all_sources(target)}
+    now = {(source.name, source.size) for source in sources}
+    lines += [f"input {name}   {size:,} bytes is new" for name, size in sorted(now - before)]
+    lines += [f"input {name}   {size:,} bytes is gone" for name, size in sorted(before - now)]
+    splits = {name: split for split, names in recorded_held_out(found).items() for name in names}
+    finished = target.finished_at()
+    for source in sources:
+        if source.split != (split := splits.get(source.name)):
+            lines.append(f"input {source.name}   is held out for {split} -> {source.split}")
+        if source.mtime_ns > finished:
+            lines.append(f"input {source.name}   changed after the dataset was made")
+    if lines:
+        hint = "use another folder; or append=True adds to it, overwrite=True replaces it"
+        raise other_settings(f"{target.name} holds a dataset", lines, hint)
+
+
+def _refuse_damaged(target: "Target", found: Manifest) -> None:
+    """Raise if files are missing or not of their size; nothing is read."""
+    in_shards = [file for shard in found.shards for file in shard.files]
+    files = [*found.files_beside_shards, *in_shards]
+    damaged = []
+    for file in files:
+        size = target.size_of(file.file)
+        if size is None:
+            damaged.append(f"{file.file}   is missing")
+        elif size != file.num_bytes:
+            damaged.append(f"{file.file}   has {size:,} bytes, not {file.num_bytes:,}")
+    if not damaged:
+        return
+    shown = damaged[:5] + ([f"and {len(damaged) - 5:,} more"] if len(damaged) > 5 else [])
+    raise FormatError(
+        f"the dataset {target.name} is damaged: {len(damaged):,} of {len(files):,} files are not "
+        "as its manifest says\n" + "\n".join(f"       {line}" for line in shown),
+        hint="pass overwrite=True to make it again, or bring the files back; "
+        f"`tokenmill verify {target.name}` says more",
+    )
+
+
+def _known_inputs(recorded: Sequence[SourceEntry], sources: Sequence[Source]) -> list[str]:
+    """Return the names of sources that seem to be in the dataset, by name and size."""
+    known = {(source.name, source.num_bytes) for source in recorded}
+    return [source.name for source in sources if (source.name, source.size) in known]
+
+
+def _refuse_same_again(target: "Target", sources: list[Source]) -> None:
+    if len(_known_inputs(all_sources(target), sources)) == len(sources):
+        inputs = "the input is" if len(sources) == 1 else f"all {len(sources)} inputs are"
+        raise SettingsMismatchError(
+            f"{inputs} in {target.name} already, by name and size (such as {sources[0].name!r})",
+            hint="nothing was added; `tokenmill inspect` lists what the dataset is made of; a "
+            "file that only happens to have the same name and size can be added under another "
+            "name: rename it",
+        )
+
+
+def notes_on_known_inputs(recorded: Sequence[SourceEntry], plan: Plan) -> list[str]:
+    """Return a note if some inputs seem to be in the dataset that is added to."""
+    known = _known_inputs(recorded, plan.sources)
+    if not known:
+        return []
+    became = {
+        "none": "they were added once more, for nothing is compared without deduplication",
+        "lines": "lines that were there are dropped",
+        "documents": "documents that were there are dropped",
+    }[plan.settings.dedup]
+    return [
+        f"{len(known):,} of {len(plan.sources):,} inputs seem to be in the dataset already, by "
+        f"name and size (such as {known[0]!r}): {became}"
+    ]
+
+
+def settings_to_add(target: "Target", found: Manifest, given: dict[str, Any]) -> Settings:
+    """Return the settings asked for; the others are as in the dataset."""
+    theirs = recorded_settings(found)
+    for name in _MUST_BE_EQUAL:
+        must_be = found.dtype if name == "dtype" else theirs.get(name)
+        if name in given and given[name] != must_be:
+            raise SettingsMismatchError(
+                f"{target.name} was made with {name} {must_be!r}, and what is added to it must be "
+                f"as well, not {given[name]!r}",
+                hint=f"leave {name} out, or prepare into another folder",
+            )
+    return Settings(**{**theirs, **{k: v for k, v in given.items() if k not in _FIXED}})
+
+
+def tokenizer_to_add(target: "Target", found: Manifest, given: dict[str, Any]) -> Tokenizer:
+    """Return the tokenizer of the dataset; another one that was asked for is refused."""
+    record = found.tokenizer
+    file = f"{target.name}/{record.state.file}"
+    stored = from_bytes(_read_checked(target, record.state), file)
+    check_stated(
+        stored,
+        file,
+        vocab_size=record.vocab_size,
+        end_of_text_id=record.end_of_text_id,
+        fingerprint=record.fingerprint,
+    )
+    asked = Settings(**{**given, "begin_token": recorded_settings(found).get("begin_token")})
+    if "tokenizer" in given and not asked.tokenizer == record.name == "chars":
+        wanted = load_tokenizer(asked)
+        if wanted is None or wanted.fingerprint != stored.fingerprint:
+            raise TokenizerMismatchError(
+                f"{target.name} was made with the tokenizer {record.name!r} (fingerprint "
+                f"{stored.fingerprint}), not with {asked.tokenizer!r}",
+                hint="leave tokenizer out, or prepare into another folder",
+            )
+    return stored
+
+
+def recorded_settings(manifest: Manifest) -> dict[str, Any]:
+    """Return the settings that a dataset was made with."""
+    names = {field.name for field in fields(Settings)}
+    settings = {name: value for name, value in manifest.settings.items() if name in names}
+    if manifest.tokenizer.begin_token_id is not None:  # also of a dataset that was converted
+        settings.setdefault("begin_token", str(manifest.tokenizer.begin_token_id))
+    return settings
+
+
+def recorded_held_out(manifest: Manifest) -> dict[str, list[str]]:
+    """Return the files of each validation set made from files, at first or by an addition."""
+    held_out = defaultdict[str, list[str]](list)
+    for run in [manifest.settings, *manifest.settings.get("added", ())]:
+        try:
+            for split, files in run.get("val_input", {}).items():
+                held_out[split] += [str(file) for file in files]
+        except (AttributeError, TypeError):
+            raise FormatError(
+                f"{FILE_NAME}: settings.val_input is not a list of files per split"
+            ) from None
+    return dict(held_out)
+
+
+def _read_checked(target: "Target", file: FileEntry) -> bytes:
+    """Read a small file of the dataset."""
+    data = target.read_file(file.file)
+    if (digest := xxhash.xxh3_128_hexdigest(data)) != file.xxh3_128:
+        raise CorruptShardError(
+            f"{file.file} has the hash {digest}; its manifest promises {file.xxh3_128} (xxh3-128)",
+            hint="it was changed or damaged; fetch it again, or pass overwrite=True",
+        )
+    return data
+
+
+def all_sources(target: "Target") -> Sequence[SourceEntry]:
+    """Return every input file of the dataset."""
+    assert target.found is not None
+    if (file := target.found.sources_file) is None:
+        return target.found.sources
+    try:
+        lines = map(orjson.loads, _read_checked(target, file).splitlines())
+        return [SourceEntry(line["name"], line["bytes"], line["documents"]) for line in lines]
+    except (ValueError, TypeError, KeyError) as error:
+        raise FormatError(f"{file.file} is not a list of sources: {error}") from None
+
+
+def list_in_file(manifest: Manifest, out: Path, folder: str) -> Manifest:
+    """Write the list of many sources, and return the manifest with their folders instead.
+
+    `folder` is where new files go inside the dataset `out`.
+    """
+    data = b"".join(orjson.dumps(source.to_json()) + b"\n" for source in manifest.sources)
+    name = f"{folder}sources-{xxhash.xxh3_64_hexdigest(data)}.jsonl"
+    write_atomically(out / name, data)
+    listed = FileEntry(name, len(data), xxhash.xxh3_128_hexdigest(data))
+    return replace(manifest, sources=by_folder(manifest.sources), sources_file=listed)
+
+
+def by_folder(sources: Sequence[SourceEntry]) -> tuple[SourceEntry, ...]:
+    """Join neighbours in one folder; at the greatest depth that gives at most `MOST_LISTED`."""
+    depth = max(source.name.count("/") for source in sources)
+    while len(joined := _joined(sources, depth)) > commit.MOST_LISTED and depth:
+        depth -= 1
+    return joined
+
+
+def _joined(sources: Sequence[SourceEntry], depth: int) -> tuple[SourceEntry, ...]:
+    def folder_of(source: SourceEntry) -> str:
+        return "".join(f"{part}/" for part in source.name.split("/")[:-1][:depth]) or "./"
+
+    joined = []
+    for folder, group in itertools.groupby(sources, folder_of):
+        files = list(group)
+        num_bytes = sum(file.num_bytes for file in files)
+        num_documents = sum(file.num_documents for file in files)
+        together = SourceEntry(folder, num_bytes, num_documents, len(files))
+        joined.append(together if len(files) > 1 else files[0])
+    return tuple(joined)
+
+
+def old_documents(plan: Plan, number: int) -> Iterator[np.ndarray]:
+    """Yield the ids of every document that ends in shard `number`, whatever shards it starts in.
+
+    They come without end-of-text, which a document lacks that the held-out end cut in two, and
+    without begin token, which the second half of such a document lacks.
+    """
+    manifest = Manifest.parse((plan.workspace.root / PREVIOUS_FILE).read_bytes())
+    splits = [split.shards for split in manifest.splits.values()]
+    shards, at = [(shards, at) for shards in splits for at in range(len(shards))][number]
+    tokens, ends = _tokens_and_ends(plan, shards[at])
+    if not len(ends):
+        return
+    before: list[np.ndarray] = []  # what earlier shards hold of the first document
+    for earlier in reversed(shards[:at]):
+        earlier_tokens, earlier_ends = _tokens_and_ends(plan, earlier)
+        before.insert(0, earlier_tokens[earlier_ends[-1] if len(earlier_ends) else 0 :])
+        if len(earlier_ends):
+            break
+    start = 0
+    for stop in ends.tolist():
+        ids = np.concatenate([*before, tokens[start:stop]]) if before else tokens[start:stop]
+        ids = ids[1:] if ids[0] == plan.begin_token_id else ids
+        yield ids[:-1] if len(ids) and ids[-1] == plan.tokenizer.end_of_text_id else ids
+        start = stop
+        before = []
+
+
+def _tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids of an old shard, and the ends of its documents."""
+    return _content(plan, shard).view(plan.dtype), _content(plan, shard.ends).view("<i8")
+
+
+def _content(plan: Plan, entry: PackableEntry) -> np.ndarray:
+    """Map the bytes of a file; unpacked or fetched, they take no room once the array is gone."""
+    if entry.num_bytes == 0:
+        return np.empty(0, np.uint8)
+    path = plan.workspace.out_dir / entry.on_disk.file
+    if plan.destination is None and entry.packed is None:
+        return np.memmap(path, np.uint8, mode="r")
+    file: Any
+    if plan.destination is None:
+        file = os.fdopen(regular(path), "rb")
+    else:
+        from tokenmill.stores.object_file import ObjectFile
+
+        file = ObjectFile(join(plan.destination, entry.on_disk.file), hashed=True)
+    hasher = xxhash.xxh3_128()
+    with (
+        tempfile.TemporaryFile(dir=plan.workspace.root) as copy,
+        unpacked(file, entry) as source,
+    ):
+        while block := source.read(4 << 20):
+            hasher.update(block)
+            copy.write(block)
+        copy.flush()
+        if hasher.hexdigest() != entry.xxh3_128:
+            raise CorruptShardError(
+                f"{join(str(plan.destination or plan.workspace.out_dir), entry.on_disk.file)} is "
+                f"not what its manifest says (xxh3-128 {entry.xxh3_128})",
+                hint="the file was replaced or damaged; nothing was added",
+            )
+        return np.memmap(copy, np.uint8, mode="r")
