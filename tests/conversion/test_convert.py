@@ -22,8 +22,7 @@ from system_faults import RENAMES, injecting, needs_strace
 
 import tokenmill
 from tokenmill.cli import main
-from tokenmill.conversion.convert import convert
-from tokenmill.conversion.staging import new_folder
+from tokenmill.conversion.convert import convert, new_folder
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import (
     CorruptShardError,
