@@ -24,8 +24,7 @@ import tokenmill
 from tokenmill.base.progress import Progress
 from tokenmill.preparation import Run
 from tokenmill.preparation.workspace.receipt_log import RECEIPTS, log_line
-from tokenmill.shards.entries import EndsEntry, ShardEntry, SplitEntry, TokenizerEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import EndsEntry, Manifest, ShardEntry, SplitEntry, TokenizerEntry
 from tokenmill.tokens.load_tokenizer import load
 
 RESULTS = Path(__file__).parent / "results" / "scale.json"

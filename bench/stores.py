@@ -36,8 +36,7 @@ from measure import machine
 
 import tokenmill
 from tokenmill.shards import block_hashes
-from tokenmill.shards.entries import SplitEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, SplitEntry
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "stores.json"

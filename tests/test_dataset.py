@@ -57,7 +57,7 @@ class TestOpening:
     def test_a_folder_without_tokens_says_what_it_holds(self, tmp_path):
         (tmp_path / "a.jsonl").write_text("{}")
 
-        with pytest.raises(NotADatasetError, match=r"1 \.jsonl") as caught:
+        with pytest.raises(NotADatasetError, match=r"it holds a\.jsonl") as caught:
             tokenmill.open(tmp_path)
         assert "tokenmill prepare" in caught.value.hint
 

@@ -15,7 +15,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,9 @@ from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError,
 from tokenmill.formats.detect import detect
 from tokenmill.formats.format import Ask, FoundData, token_dtype
 from tokenmill.formats.held_out import ALL, check_split, named_splits
-from tokenmill.reading.data_fingerprint import fingerprint
 from tokenmill.reading.shard_reader import BACKENDS, ArrayReader, ShardReader
-from tokenmill.reading.token_axis import Shard, TokenAxis
-from tokenmill.reading.token_file import Lazy, TokenFile
+from tokenmill.reading.token_axis import Shard, TokenAxis, fingerprint
+from tokenmill.reading.token_file import Lazy, TokenFile, index_state
 
 if TYPE_CHECKING:
     from tokenmill.reading.length_index import LengthIndex
@@ -38,21 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["Shard", "TokenDataset", "from_array", "open"]
 
 Where = str | os.PathLike[str]
-
-
-class OpenKeywords(TypedDict, total=False):
-    """Keywords that other functions pass on to `open`; a test compares the two."""
-
-    format: str | None
-    dtype: npt.DTypeLike | None
-    backend: str
-    tokenizer: Any
-    end_of_text: int | str | None
-    end_of_text_comes: str | None
-    cache_dir: Where | None
-    cache_bytes: int | None
-    verify: bool | None
-    begin_token: int | str | None
 
 
 def open(
@@ -99,7 +83,7 @@ def open(
     one_of("backend", backend, BACKENDS)
     one_of("end_of_text_comes", end_of_text_comes, (None, "after", "before"))
     ask = Ask(None if dtype is None else token_dtype(dtype), cache_dir, cache_bytes)
-    if addresses := remote_addresses(path):
+    if addresses := _addresses(path):
         from tokenmill.formats.remote import detect_remote
         from tokenmill.stores.store_reader import StoreReader
 
@@ -121,6 +105,15 @@ def open(
     )
 
 
+def _addresses(path: Where | Sequence[Where]) -> list[str]:
+    """Return the addresses among these; none of them may be a path if one is an address."""
+    items = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    addresses = [item for item in items if isinstance(item, str) and is_remote(item)]
+    if addresses and len(addresses) < len(items):
+        raise ValueError("some of these are files and some are addresses; give one kind")
+    return addresses
+
+
 def _local_reader(
     path: object, found: FoundData, ask: Ask, backend: str, verify: bool | None
 ) -> ShardReader:
@@ -131,9 +124,9 @@ def _local_reader(
             "\n\nhint: leave verify out, or convert: tokenmill convert SRC DST --to tokenmill"
         )
     if any(file.packed for file in found.files):
-        from tokenmill.reading.packed_reader import PackedReader
+        from tokenmill.reading.block_reader import BlockReader
 
-        return PackedReader(found.files, ask.cache(), verify=verify)
+        return BlockReader(found.files, ask.cache(), verify=verify)
     if ask.cache_dir is not None or ask.cache_bytes is not None:
         raise ValueError(
             f"cache_dir and cache_bytes are for datasets at {SHOWN} and for compressed ones, "
@@ -150,19 +143,18 @@ def _with_ids(
     tokenizer: Any,
 ) -> FoundData:
     """Return the same data with the tokens that the caller states instead of its own."""
-    stated: dict[str, Any] = {
-        "end_of_text_id": _token_id("end_of_text", end_of_text, tokenizer),
-        "end_of_text_comes": end_of_text_comes,
-        "begin_token_id": _token_id("begin_token", begin_token, tokenizer),
-    }
-    return replace(found, **{name: value for name, value in stated.items() if value is not None})
+    if end_of_text is not None:
+        found = replace(found, end_of_text_id=_token_id("end_of_text", end_of_text, tokenizer))
+    if begin_token is not None:
+        found = replace(found, begin_token_id=_token_id("begin_token", begin_token, tokenizer))
+    if end_of_text_comes is not None:
+        found = replace(found, end_of_text_comes=end_of_text_comes)
+    return found
 
 
-def _token_id(name: str, token: int | str | None, tokenizer: Any) -> int | None:
+def _token_id(name: str, token: int | str, tokenizer: Any) -> int:
     """Return the id of a token that was named by its id, or by its spelling."""
-    if not isinstance(token, str):
-        return token
-    if token.isdecimal():
+    if isinstance(token, int) or token.isdecimal():
         return int(token)
     if isinstance(tokenizer, str):
         from tokenmill.tokens import load_tokenizer
@@ -170,22 +162,13 @@ def _token_id(name: str, token: int | str | None, tokenizer: Any) -> int | None:
         tokenizer = load_tokenizer.load(tokenizer)
     if tokenizer is None:
         raise ValueError(f"{name}={token!r} is a spelling: give its id, or name the tokenizer")
-    ids = {**tokenizer.special_ids}
+    ids = tokenizer.special_ids
     if token not in ids:
         raise ValueError(
             f"{name}={token!r} is not one of the special tokens of {tokenizer.name}: "
             f"{', '.join(map(repr, ids)) or 'it has none'}"
         )
     return int(ids[token])
-
-
-def remote_addresses(path: Where | Sequence[Where]) -> list[str]:
-    """Return the addresses among these; none of them may be a path if one is an address."""
-    items = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    addresses = [item for item in items if isinstance(item, str) and is_remote(item)]
-    if addresses and len(addresses) < len(items):
-        raise ValueError("some of these are files and some are addresses; give one kind")
-    return addresses
 
 
 def from_array(
@@ -246,9 +229,16 @@ class TokenDataset(TokenAxis):
         )
         self.begin_token_id = found.begin_token_id
         """The id that every document begins with, None where nothing says so."""
-        self._found = found
+        self.details = found.details
+        """What else the files say about themselves: JSON values."""
+        self.has_manifest = found.has_manifest
+        """True if the manifest of a tokenmill dataset names the files, with hashes. Every id was
+        then compared with the vocabulary when the files were written."""
+        self.tokenizer_fingerprint = found.tokenizer_fingerprint
+        """The fingerprint of the tokenizer that made the tokens, as far as the files say."""
         self.split = split
         self.format = found.format
+        self._found = found
         self._tokenizer = tokenizer
         self._loaded: Any = None
         self._fingerprint: str | None = None
@@ -266,19 +256,9 @@ class TokenDataset(TokenAxis):
         return {**self.__dict__, "_loaded": None, "_documents": None, "_by_length": None}
 
     @property
-    def details(self) -> dict[str, Any]:
-        """What else the files say about themselves: JSON values."""
-        return self._found.details
-
-    @property
     def named_splits(self) -> list[str]:
         """Names of the validation sets such as `val_code` among these tokens."""
         return named_splits(self.files)
-
-    @property
-    def has_manifest(self) -> bool:
-        """True if the manifest of a tokenmill dataset names the files, with hashes."""
-        return self._found.has_manifest
 
     @property
     def fingerprint(self) -> str:
@@ -290,8 +270,8 @@ class TokenDataset(TokenAxis):
     @property
     def vocab_size(self) -> int | None:
         """Ids are below this, where the data or the tokenizer says so."""
-        named = self._tokenizer or self._found.tokenizer_state or self._found.tokenizer
-        if self.stated_vocab_size is None and named is not None:
+        is_named = self._tokenizer or self._found.tokenizer_state or self._found.tokenizer
+        if self.stated_vocab_size is None and is_named:
             return int(self.tokenizer.vocab_size)
         return self.stated_vocab_size
 
@@ -305,15 +285,6 @@ class TokenDataset(TokenAxis):
             if self._tokenizer is not None:
                 raise
             return None
-
-    @property
-    def ids_were_checked(self) -> bool:
-        """True if every id was compared with the vocabulary when the files were written.
-
-        So it is in tokenmill's own format. Hashes say if the files were changed since:
-        `open(..., verify=True)`, `tokenmill verify --full`.
-        """
-        return self._found.has_manifest
 
     @property
     def stated_vocab_size(self) -> int | None:
@@ -331,7 +302,7 @@ class TokenDataset(TokenAxis):
 
             self.document_ends(0, 0)  # refuses here if nothing says where documents end
             if self.has_index:
-                identity: list[object] = [self.fingerprint, *self.files.index_states()]
+                identity: list[object] = [self.fingerprint, *map(index_state, self.files)]
             else:
                 identity = [self.fingerprint, self.end_of_text_id, self.end_of_text_comes]
             key = hashlib.blake2b(repr(identity).encode(), digest_size=16).hexdigest()
@@ -364,11 +335,6 @@ class TokenDataset(TokenAxis):
         return self.of_files(self.files_between(start, stop), self.split)
 
     @property
-    def tokenizer_fingerprint(self) -> str | None:
-        """The fingerprint of the tokenizer that made the tokens, as far as the files say."""
-        return self._found.tokenizer_fingerprint
-
-    @property
     def tokenizer(self) -> Any:
         """The tokenizer that made these ids, loaded when first asked for; None if unknown."""
         if self._loaded is None:
@@ -389,30 +355,28 @@ class TokenDataset(TokenAxis):
     def _load_tokenizer(self) -> Any:
         from tokenmill.tokens import load_tokenizer
 
-        found, given = self._found, self._tokenizer
+        found = self._found
+        given = self._tokenizer
         if isinstance(given, str):
             given = load_tokenizer.load(given)
         if given is not None:
-            stated = found.tokenizer_fingerprint
-            if stated is not None and stated != given.fingerprint:
+            if found.tokenizer_fingerprint not in (None, given.fingerprint):
                 raise TokenizerMismatchError(
                     f"{self.path} was made with a tokenizer of fingerprint "
                     f"{found.tokenizer_fingerprint}, but {given.name} has {given.fingerprint}",
                     hint="token ids would mean different text; leave tokenizer out",
                 )
             return given
-        if found.tokenizer_state is not None:
-            file = found.tokenizer_state.file
-            stored = load_tokenizer.from_bytes(found.tokenizer_state(), file)
-            if found.has_manifest:
-                load_tokenizer.check_stated(
-                    stored,
-                    file,
-                    vocab_size=found.vocab_size,
-                    end_of_text_id=found.end_of_text_id,
-                    fingerprint=found.tokenizer_fingerprint,
-                )
-            return stored
-        if found.tokenizer is not None:
-            return load_tokenizer.load(found.tokenizer)
-        return None
+        if found.tokenizer_state is None:
+            return None if found.tokenizer is None else load_tokenizer.load(found.tokenizer)
+        file = found.tokenizer_state.file
+        stored = load_tokenizer.from_bytes(found.tokenizer_state(), file)
+        if found.has_manifest:
+            load_tokenizer.check_stated(
+                stored,
+                file,
+                vocab_size=found.vocab_size,
+                end_of_text_id=found.end_of_text_id,
+                fingerprint=found.tokenizer_fingerprint,
+            )
+        return stored

@@ -196,7 +196,7 @@ def test_ids_that_were_compared_when_they_were_written_are_not_compared_again(tm
     (shard,) = (tmp_path / "ours").rglob("*.bin")
     shard.write_bytes(np.where(np.arange(61) == 3, 60_000, tokens).astype("<u2").tobytes())
 
-    assert tokenmill.open(tmp_path / "ours").ids_were_checked
+    assert tokenmill.open(tmp_path / "ours").has_manifest
     with pytest.raises(CorruptShardError):
         next(one_row_at_a_time(tmp_path / "ours", verify=True))
 

@@ -11,8 +11,7 @@ import pytest
 from look import build
 
 from tokenmill.cli import main
-from tokenmill.shards.entries import SourceEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, SourceEntry
 
 NASTY = "a\x1b[2J\x07\x9b31m\u202eb"  # clears the screen, rings, turns the direction of text
 NOT_PRINTED = set("\x1b\x07\x9b\u202e")

@@ -13,16 +13,19 @@ from formats.conformance import DATA
 from formats.our_files import write_ours
 
 import tokenmill
-from tokenmill.formats.format import FileFormat, FolderFormat, TokenFormat, token_dtype
-from tokenmill.formats.not_tokens import HEADER_MARKS, header_bytes
-from tokenmill.formats.registry import (
+from tokenmill.formats.format import (
     FILE_SIGNS,
     FORMATS,
     READ_ONLY,
     WRITABLE,
+    FileFormat,
+    FolderFormat,
+    TokenFormat,
     format_to_write,
     load_format,
+    token_dtype,
 )
+from tokenmill.formats.not_tokens import HEADER_MARKS, header_bytes
 from tokenmill.formats.samples import SampleFormat
 from tokenmill.formats.writing import WriteTarget
 
@@ -53,8 +56,9 @@ def names_compared(source: str) -> list[str]:
 
 
 def test_nobody_outside_formats_compares_their_names():
+    """In tokens/, which knows no formats, "tokenmill" is the name of an encoder."""
     for path in PACKAGE.rglob("*.py"):
-        if not path.is_relative_to(PACKAGE / "formats"):
+        if path.relative_to(PACKAGE).parts[0] not in ("formats", "tokens"):
             assert not names_compared(path.read_text()), path
 
 

@@ -14,8 +14,7 @@ from tokenmill.preparation.planning.sizes import choose_shard_size
 from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.stages import commit
 from tokenmill.preparation.workspace.existing_dataset import by_folder
-from tokenmill.shards.entries import SourceEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, SourceEntry
 from tokenmill.shards.verify import verify
 from tokenmill.text.inputs.open_input import Source
 

@@ -21,9 +21,14 @@ from tokens.plain_bpe import plain_merges, tokens_of
 import tokenmill
 from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, FormatError, LockedError, SettingsMismatchError
-from tokenmill.preparation import choose_words
+from tokenmill.preparation.count_words import (
+    BYTES_PER_SYMBOL,
+    CountedWords,
+    add_up,
+    choose_words,
+    partition_bounds,
+)
 from tokenmill.preparation.planning.memory_budget import PER_DRIVER
-from tokenmill.preparation.word_runs import CountedWords, add_up, partition_bounds
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.tiktoken_file import parse_ranks
@@ -367,14 +372,18 @@ class TestWordFiles:
         """Five symbols for each word of four letters; there is room for six words."""
         counts = {b"aaaa": 9, b"bbbb": 2, b"cccc": 2, b"dddd": 7, b"eeee": 2, b"ffff": 3, b"g": 1}
         files = [self.write(tmp_path, counts, "words")]
-        room = choose_words.BYTES_PER_SYMBOL * 5
+        room = BYTES_PER_SYMBOL * 5
 
         def kept(num_words):
-            chosen = choose_words.choose_words(files, PER_DRIVER + num_words * room)
-            text = sorted(chosen.text[at : at + 4] for at in range(0, len(chosen.text), 4))
-            return text, chosen.least_count, chosen.left_out
+            chosen, least_count, num_left_out = choose_words(files, PER_DRIVER + num_words * room)
+            text = chosen.text.tobytes()
+            return (
+                sorted(text[at : at + 4] for at in range(0, len(text), 4)),
+                least_count,
+                num_left_out,
+            )
 
         assert kept(6) == (sorted(counts)[:6], 2, 1)
         assert kept(5) == ([b"aaaa", b"dddd", b"ffff"], 3, 4)  # not some of the three with 2
         assert kept(2) == ([b"aaaa", b"dddd"], 4, 5)
-        assert choose_words.choose_words(files, None).left_out == 0
+        assert choose_words(files, None)[2] == 0

@@ -44,11 +44,11 @@ NOT_FOR_PLAIN_BATCHES = {
     "tokenmill.order.blocks",
     "tokenmill.order.row_order",
     "tokenmill.reading.frames",
-    "tokenmill.reading.packed_reader",
+    "tokenmill.reading.block_reader",
     "tokenmill.reading.shard_cache",
     "tokenmill.reading.document_index",
 }
-OUR_FORMATS = {"detect", "format", "held_out", "ours", "registry", "untrusted"}
+OUR_FORMATS = {"detect", "format", "held_out", "ours", "untrusted"}
 MOST_FOR_BATCHES = 50
 FEATURE_ROOMS = {"stores", "reading", "formats", "edits", "batches", "augment", "hub", "torch"}
 

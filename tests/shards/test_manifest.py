@@ -10,15 +10,16 @@ from manifests import signed
 
 from tokenmill.base.strict_json import is_plain_name
 from tokenmill.errors import FormatError, NotADatasetError, UnsupportedVersionError
-from tokenmill.shards.entries import (
+from tokenmill.shards.manifest import (
     EndsEntry,
     FileEntry,
+    Manifest,
     ShardEntry,
     SourceEntry,
     SplitEntry,
     TokenizerEntry,
+    dtype_for,
 )
-from tokenmill.shards.manifest import Manifest, dtype_for
 
 HEX = "0123456789abcdef" * 2
 

@@ -9,15 +9,15 @@ import xxhash
 
 from tokenmill.errors import NotADatasetError
 from tokenmill.shards.card import dataset_card
-from tokenmill.shards.entries import (
+from tokenmill.shards.manifest import (
     EndsEntry,
     FileEntry,
+    Manifest,
     ShardEntry,
     SourceEntry,
     SplitEntry,
     TokenizerEntry,
 )
-from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
 
 END = 99

@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from tokenmill.errors import CorruptShardError
 from tokenmill.shards import writer as writer_module
 from tokenmill.shards.card import write_tokenizer_and_card
-from tokenmill.shards.entries import EndsEntry, ShardEntry, SourceEntry, SplitEntry, TokenizerEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import (
+    EndsEntry,
+    Manifest,
+    ShardEntry,
+    SourceEntry,
+    SplitEntry,
+    TokenizerEntry,
+)
 from tokenmill.shards.verify import verify
 from tokenmill.shards.writer import ShardWriter
 

@@ -22,7 +22,7 @@ class IdCheck:
         if check_ids or not np.can_cast(data.dtype, self._dtype):
             self.largest = min(int(np.iinfo(kind).max) for kind in (data.dtype, self._dtype))
         # Ids that were compared when they were written are taken as they are.
-        if check_ids and not data.ids_were_checked and (largest := data.largest_id) is not None:
+        if check_ids and not data.has_manifest and (largest := data.largest_id) is not None:
             self.largest = min(self.largest, largest)
 
     def refuse(self, start: int, length: int) -> NoReturn:

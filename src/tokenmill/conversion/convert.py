@@ -11,14 +11,17 @@ that only an index separates, documents without an end-of-text id.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from tokenmill import dataset
-from tokenmill.base.atomic import sync_folder
+from tokenmill.base.atomic import is_temporary, remove, replace_folder, sync_folder
+from tokenmill.base.lock import hold_lock
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.conversion.document_stream import (
@@ -30,15 +33,19 @@ from tokenmill.conversion.document_stream import (
     stream,
 )
 from tokenmill.conversion.repack import repack
-from tokenmill.conversion.staging import new_folder
-from tokenmill.dataset import OpenKeywords, TokenDataset, Where
+from tokenmill.dataset import TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
-from tokenmill.formats.format import NO_LIMIT, TokenFormat, token_dtype
+from tokenmill.formats.format import (
+    NO_LIMIT,
+    WRITABLE,
+    TokenFormat,
+    format_to_write,
+    load_format,
+    token_dtype,
+)
 from tokenmill.formats.held_out import is_named, stated
-from tokenmill.formats.registry import WRITABLE, format_to_write, load_format
 from tokenmill.formats.writing import Writer, WriteTarget
-from tokenmill.shards.entries import checked_compression
-from tokenmill.shards.manifest import FILE_NAME
+from tokenmill.shards.manifest import FILE_NAME, checked_compression
 
 MAX_SHARDS = 10_000
 """Shards are larger than usual where there would be more of them than this."""
@@ -68,7 +75,7 @@ def convert(
     add_end_of_text: bool = False,
     allow_lost_documents: bool = False,
     overwrite: bool = False,
-    **how_to_open: Unpack[OpenKeywords],
+    **how_to_open: Any,
 ) -> Converted:
     """Write the dataset at `src` to the new folder `dst` in the format `to`.
 
@@ -108,11 +115,47 @@ def convert(
     return Converted(str(target), to_format.name, conversion.dtype.name, done)
 
 
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Yield an empty folder, for this process alone, that takes the place of `target` at the end.
+
+    After an error nothing of it is left. What a killed conversion left is removed by the next one;
+    a dataset that it had moved aside, to replace it, is moved back first.
+    """
+    target = target.absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = target.with_name(f".{target.name}.convert")
+    new = staging / "new"
+    replaced = staging / "replaced"
+
+    def clear() -> None:
+        """Remove all that is here, but not the only copy of a dataset."""
+        if replaced.exists() and not target.exists():
+            os.rename(replaced, target)
+        temporary = [path for path in staging.glob(".*.tmp") if is_temporary(path.name)]
+        for path in (new, replaced, *temporary):
+            remove(path)
+
+    try:
+        with hold_lock(staging / "lock", guards=target):
+            clear()
+            new.mkdir()
+            try:
+                yield new
+                replace_folder(new, target, replaced)
+            finally:
+                with suppress(OSError):
+                    clear()
+    finally:
+        with suppress(OSError):
+            staging.rmdir()
+
+
 def _is_ours(src: Where | list[Where]) -> bool:
     return isinstance(src, (str, os.PathLike)) and (Path(src) / FILE_NAME).is_file()
 
 
-def _open_whole(src: Where | list[Where], **how_to_open: Unpack[OpenKeywords]) -> TokenDataset:
+def _open_whole(src: Where | list[Where], **how_to_open: Any) -> TokenDataset:
     """All splits; documents end with the id of a tokenizer that was named, if that id occurs."""
     whole = dataset.open(src, "all", **how_to_open)
     if whole.end_of_text_id is not None or how_to_open.get("tokenizer") is None:

@@ -12,10 +12,8 @@ from tokenmill.base.atomic import write_atomically
 from tokenmill.errors import CorruptShardError
 from tokenmill.reading.token_file import check_hash
 from tokenmill.shards.card import repacked_card
-from tokenmill.shards.entries import EndsEntry, ShardEntry, SplitEntry, level_of
-from tokenmill.shards.manifest import Manifest
-from tokenmill.shards.packed import read_blocks
-from tokenmill.shards.verify import verify
+from tokenmill.shards.manifest import EndsEntry, Manifest, ShardEntry, SplitEntry, level_of
+from tokenmill.shards.verify import read_blocks, verify
 from tokenmill.shards.writer import NewFile
 
 CARD = "README.md"

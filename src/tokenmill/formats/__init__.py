@@ -1,7 +1,6 @@
 """Everybody's token files: one class per format, in one file, that reads and writes it.
 
-    registry.py    all formats by the signs of their files; imports a format when it is needed
-    format.py      what a format is, what it says about files, what the caller says about them
+    format.py      what a format is, and all formats by the signs of their files
     detect.py      from a path, a list or a glob to the shards of a split
     held_out.py    which tokens belong to train, val and test
     untrusted.py   careful looks at files that others wrote
@@ -9,7 +8,6 @@
     ours.py        tokenmill's datasets: a manifest that names shards
     ours_writer.py  the same, written by a conversion
     remote.py      datasets in a store: by their manifest, or through a mirror
-    mirror.py      other projects' files in a store, seen as a folder
     writing.py     how a stream of tokens becomes files
     samples.py     what MDS and litdata share
     llmc.py        llm.c, modded-nanogpt, FineWeb-Edu shards: a header with a magic number
@@ -23,6 +21,6 @@
     litpkds.py     lit-gpt, TinyLlama; read only
     modalities.py  Modalities' .pbin; read only
 
-To add a format: a module with a `FORMAT` like those here, a line in registry.py, a sample in
+To add a format: a module with a `FORMAT` like those here, a sign in format.py, a sample in
 tests/data and a class in tests/formats/test_conformance.py.
 """

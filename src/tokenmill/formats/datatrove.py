@@ -3,13 +3,12 @@
   x.ds            ids and nothing else: uint16 or uint32
   x.ds.index      one u64 for each document: where it ends, in tokens
   x.ds.metadata   three lines: "tokenizer|bytes of a token", number of tokens, the same for people
-  x.ds.loss       one byte a token: a loss mask, which is not read (`details` says that it is there)
+  x.ds.loss       one byte a token: a loss mask, which is not read
 
 datatrove's own reader takes the token size as an argument and never looks at the metadata; here the
 metadata decides, and an argument that says otherwise is refused.
 """
 
-import os
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from tokenmill.errors import CorruptShardError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FileFormat, FoundData
+from tokenmill.formats.not_tokens import unknown_dtype
 from tokenmill.formats.writing import RollingWriter, write_file
 from tokenmill.reading.token_file import Lazy
 
@@ -57,28 +57,18 @@ class Datatrove(FileFormat):
         tokenizer, stated, count = _metadata(tokens)
         dtype = ask.dtype if stated is None else ask.agreed(stated, tokens)
         if dtype is None:
-            why = f"has no {tokens.name}.metadata beside it"
-            hint = "datatrove writes uint16 up to 65,536 ids: "
-            hint += f'tokenmill.open("{tokens}", dtype="uint16")'
-            from tokenmill.formats.not_tokens import unknown_dtype
-
-            raise unknown_dtype(tokens, size, why, hint)
-        if count is not None:
-            untrusted.expect_size(tokens, size, count * dtype.itemsize, f"{tokens.name}.metadata")
-        num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
-        details: dict[str, Any] = {"tokenizer": tokenizer} if tokenizer else {}
-        if Path(f"{tokens}.loss").exists():
-            details["loss_mask"] = tokens.name + ".loss"
+            usual = "datatrove writes uint16 up to 65,536 ids, and a .metadata file that says it"
+            raise unknown_dtype(tokens, self.name, usual)
         bundled = BUNDLED.get(tokenizer or "")
         return self.found(
             tokens,
             dtype,
-            num_tokens,
             size,
-            ends=_index(tokens, num_tokens),
+            count,
+            ends=_index(tokens, size // dtype.itemsize),
             tokenizer=bundled,
             vocab_size=50257 if bundled == "gpt2" else None,
-            details=details,
+            details={"tokenizer": tokenizer} if tokenizer else {},
         )
 
 
@@ -108,14 +98,10 @@ def _index(tokens: Path, num_tokens: int) -> Lazy | None:
     path = Path(f"{tokens}.index")
     if not path.is_file():
         return None
-    size = untrusted.file_size(path)
-    untrusted.expect_at_least(path, size, -(-size // 8) * 8, "a whole number of documents")
-    last = 0
-    if size:
-        with untrusted.open_whole(path) as index:
-            last = int.from_bytes(os.pread(index.fileno(), 8, size - 8), "little")
+    count = untrusted.whole_tokens(path, untrusted.file_size(path), np.dtype("<u8"))
+    last = int(untrusted.map_ends(str(path), count)[-1]) if count else 0
     if last != num_tokens:
         raise untrusted.mixed(
             path, f"ends at {last:,}, but {tokens.name} has {num_tokens:,} tokens"
         )
-    return untrusted.ends_file(path, size // 8)
+    return untrusted.ends_file(path, count)

@@ -14,8 +14,21 @@ from typing import TypeAlias
 
 from tokenmill.base.suggest import closest, one_of
 from tokenmill.errors import FormatError, MismatchError, NotADatasetError
-from tokenmill.formats import registry, untrusted
-from tokenmill.formats.format import Ask, FileFormat, FoundData
+from tokenmill.formats import untrusted
+from tokenmill.formats.format import (
+    FILE_FORMATS,
+    FILE_SIGNS,
+    FORMATS,
+    INDEX_OF,
+    OURS,
+    SAMPLE_INDEX,
+    SAMPLE_KEYS,
+    TOKEN_SUFFIXES,
+    Ask,
+    FileFormat,
+    FoundData,
+    load_format,
+)
 from tokenmill.formats.held_out import ALL, SPLITS, folder_of, in_split, is_named, take
 from tokenmill.shards.manifest import FILE_NAME, PREPARATION_FOLDER
 
@@ -27,7 +40,7 @@ def detect(
 ) -> FoundData:
     """Return the shards of a split; at least one token."""
     if format is not None:
-        one_of("format", format, registry.FORMATS)
+        one_of("format", format, FORMATS)
     if isinstance(where, (str, os.PathLike)):
         paths = _expand(where)
         shown = str(where)
@@ -81,7 +94,7 @@ def _expand(where: Where) -> list[Path]:
 def _read_folder(folder: Path, split: str | None, name: str | None, ask: Ask) -> FoundData:
     owner = _folder_format(folder)
     if owner is not None and name in (None, owner):
-        found: FoundData = registry.load_format(owner).read_folder(folder, split, ask)
+        found: FoundData = load_format(owner).read_folder(folder, split, ask)
         return found
     folders = {split: path for split in SPLITS if (path := folder_of(folder, split))}
     if {"train", "val"} & set(folders):
@@ -92,7 +105,7 @@ def _read_folder(folder: Path, split: str | None, name: str | None, ask: Ask) ->
     paths = [
         entry
         for entry in entries
-        if entry.suffix in registry.TOKEN_SUFFIXES
+        if entry.suffix in TOKEN_SUFFIXES
         and not entry.name.startswith((".", "_tmp"))
         and not entry.is_dir()
     ]
@@ -107,17 +120,17 @@ def _read_folder(folder: Path, split: str | None, name: str | None, ask: Ask) ->
 def _folder_format(folder: Path) -> str | None:
     """Return the name of the format whose index is in a folder."""
     if (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir():
-        return registry.OURS
-    index = folder / registry.SAMPLE_INDEX
+        return OURS
+    index = folder / SAMPLE_INDEX
     fields = untrusted.read_json(index, {}) if index.is_file() else {}
-    return next((name for name, key in registry.SAMPLE_KEYS.items() if key in fields), None)
+    return next((name for name, key in SAMPLE_KEYS.items() if key in fields), None)
 
 
 def _check_that_nothing_is_missing(entries: list[Path], token_files: set[str]) -> None:
     """Refuse an index without its tokens: it is the trace of a lost file."""
     has_npy = any(name.endswith(".npy") for name in token_files)
     for index in entries:
-        for ending, suffix in registry.INDEX_OF.items():
+        for ending, suffix in INDEX_OF.items():
             tokens = index.name.removesuffix(ending) + suffix
             # Without any .npy, a .csv.gz is a table of something else.
             is_index = index.name.endswith(ending) and (has_npy or suffix != ".npy")
@@ -154,7 +167,7 @@ def _read_split_folders(
 def _read_files(
     paths: list[Path], split: str | None, name: str | None, ask: Ask, where: str
 ) -> FoundData:
-    format: FileFormat = registry.load_format(_file_format(paths[0], name))
+    format: FileFormat = load_format(_file_format(paths[0], name))
     found = _join([format.read(path, ask) for path in paths], where)
     files = found.files
     if len({path.parent for path in paths}) > 1:
@@ -166,14 +179,14 @@ def _read_files(
 
 def _file_format(path: Path, name: str | None) -> str:
     """Return the format of a file: the one that was named, else by its first bytes or its name."""
-    if name in registry.FILE_FORMATS:
+    if name in FILE_FORMATS:
         return name
     if path.is_dir():
         raise FormatError(f"{path} is a folder in a list of files; open it by itself")
     if name is not None:
         raise FormatError(f"{path} is a file, but the format {name} is a folder with an index")
     first_bytes, _ = untrusted.head(path)
-    for sign in registry.FILE_SIGNS:
+    for sign in FILE_SIGNS:
         if sign.claims(path, first_bytes):
             return sign.name
     from tokenmill.formats.not_tokens import unclaimed

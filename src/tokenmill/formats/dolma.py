@@ -17,10 +17,10 @@ from typing import IO
 
 import numpy as np
 
-from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
-from tokenmill.formats.format import Ask, FileFormat, FoundData
-from tokenmill.formats.registry import NUMPY
+from tokenmill.formats.format import NUMPY, Ask, FileFormat, FoundData
+from tokenmill.formats.not_tokens import unknown_dtype
 from tokenmill.formats.writing import RollingWriter, write_file
 from tokenmill.reading.token_file import Lazy
 
@@ -70,21 +70,14 @@ class Dolma(FileFormat):
             what = f"starts with {first_bytes[:6]!r}, then continues like the header of a .npy file"
             raise untrusted.damaged(path, what)
         if ask.dtype is None:
-            from tokenmill.formats.not_tokens import dtype_hint, unknown_dtype
-
-            raise unknown_dtype(
-                path,
-                size,
-                "has no header (dolma's .npy files have none)",
-                "dolma writes uint16 unless it is given another type; "
-                + dtype_hint(path, None if path.suffix == ".npy" else self.name),
-            )
-        num_tokens = untrusted.whole_tokens(path, size, ask.dtype.itemsize, ask.dtype.name)
+            usual = "dolma writes uint16 unless it is given another type"
+            raise unknown_dtype(path, self.name, usual)
+        num_tokens = untrusted.whole_tokens(path, size, ask.dtype)
         table = path.with_suffix(".csv.gz")
         ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None
         if ends is not None and num_tokens == 0:
             ends()  # nobody will ask an empty file for its documents: are there some?
-        return self.found(path, ask.dtype, num_tokens, size, ends=ends)
+        return self.found(path, ask.dtype, size, ends=ends)
 
 
 FORMAT = Dolma()
@@ -99,7 +92,7 @@ def load_ends(path: str, num_tokens: int) -> np.ndarray:
     end = row = 0
     try:
         with (
-            untrusted.open_whole(Path(path)) as packed,
+            untrusted.open_first(Path(path), untrusted.file_size(Path(path))) as packed,
             gzip.open(packed, "rb") as unpacked,
             io.TextIOWrapper(unpacked, "utf-8") as text,
         ):
@@ -115,17 +108,9 @@ def load_ends(path: str, num_tokens: int) -> np.ndarray:
                         f"after one that ended at {end:,} of {num_tokens:,}",
                     )
                 ends.append(end := next_end)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        raise untrusted.damaged(path, f"cannot be read after line {row:,}: {error}") from None
-    except (ValueError, IndexError):
-        raise CorruptShardError(
-            f"{path} has no `start,end` in line {row + 1:,}",
-            hint="this is not the table of a dolma file; fetch it again",
-        ) from None
+    except (OSError, EOFError, zlib.error, ValueError, IndexError, csv.Error) as error:
+        what = f"is not a table of `start,end`, or damaged, in line {row + 1:,}: {error}"
+        raise untrusted.damaged(path, what) from None
     if end != num_tokens:
-        raise CorruptShardError(
-            f"{path} covers {end:,} of {num_tokens:,} tokens",
-            hint="table and tokens are of different builds, or a stopped writer left a tail of "
-            "zeros; fetch or write both again",
-        )
+        raise untrusted.mixed(path, f"covers {end:,} of {num_tokens:,} tokens")
     return np.array(ends, np.int64)

@@ -57,17 +57,18 @@ def folder_of(root: Path, split: str) -> Path | None:
 
 
 def take(files: Sequence[TokenFile], split: str | None, where: object) -> list[TokenFile]:
-    """The part of these files that belongs to a split; None: train, if they have splits."""
+    """Return the part of these files that belongs to a split; None: train, if they have splits."""
     if split == ALL:
         return list(files)
-    marks = _marks(files)
+    by_mark = _grouped(files, _marks(files))
+    is_held_out = "val" in by_mark or "test" in by_mark
     if split is None:
-        if len(set(marks)) == 1 or not {"val", "test"} & set(marks):
+        if len(by_mark) == 1 or not is_held_out:
             return list(files)
-        return in_split(_by_mark(files, marks, "train", where), "train")
-    if "val" in marks or "test" in marks:
-        return _by_mark(files, marks, split, where)
-    if all(word == "train" for word in marks) and (other := _other_beside(files)):
+        return in_split(_marked(by_mark, "train", where), "train")
+    if is_held_out:
+        return _marked(by_mark, split, where)
+    if list(by_mark) == ["train"] and (other := _other_beside(files)):
         if split == "train":
             return list(files)
         raise FormatError(
@@ -83,12 +84,12 @@ def take(files: Sequence[TokenFile], split: str | None, where: object) -> list[T
 
 
 def in_split(files: Sequence[TokenFile], split: str) -> list[TokenFile]:
-    """These files, each with the split that it belongs to."""
+    """Return these files, each with the split that it belongs to."""
     return [replace(file, split=split) for file in files]
 
 
 def stated(files: Sequence[TokenFile], where: object) -> dict[str | None, Sequence[TokenFile]]:
-    """The splits that folders or names state; {None: all} where nothing states one."""
+    """Return the splits that folders or names state; {None: all} where nothing states one."""
     splits = []
     for file, word in zip(files, _marks(files), strict=True):
         folder = Path(file.name).parts[0] if "/" in file.name else ""
@@ -110,10 +111,9 @@ def _marks(files: Sequence[TokenFile]) -> list[str | None]:
     marks = []
     for file in files:
         near, far = folder_marks(os.path.dirname(file.path))
-        held_out = far if far == "val" else None
         name = Path(file.name).name.lower()
         named = next((x for x in ("val", "test", "train") if _WORDS[x].search(name)), None)
-        marks.append(near or held_out or named or far)
+        marks.append(near or (far if far == "val" else named or far))
     return marks
 
 
@@ -125,12 +125,11 @@ def _folder_marks(folder: str) -> tuple[str | None, str | None]:
     nothing.
     """
     here = Path(os.path.abspath(folder))
-    near = _word_of(here)
-    says_it_alone = near in ("train", "val") and Path(folder).name
-    if near is not None and not says_it_alone and not _beside(here, near):
-        near = None
-    far = (_word_of(above) for above in here.parents if _beside(above, _word_of(above)))
-    return near, next((word for word in far if word in ("train", "val")), None)
+    words = [_word_of(here) if _has_other_beside(here) else None]
+    words += [_word_of(above) for above in here.parents if _has_other_beside(above)]
+    if words[0] is None and Path(folder).name and _word_of(here) in ("train", "val"):
+        words[0] = _word_of(here)
+    return words[0], next((word for word in words[1:] if word in ("train", "val")), None)
 
 
 def _word_of(folder: Path) -> str | None:
@@ -138,34 +137,34 @@ def _word_of(folder: Path) -> str | None:
     return _SPLIT_OF_FOLDER.get(name) or (name if is_named(name) else None)
 
 
-def _beside(folder: Path, split: str | None) -> Path | None:
-    """The folder of another split beside the folder of this one."""
-    if split is None:
-        return None
-    others = (folder_of(folder.parent, other) for other in SPLITS if other != split)
-    return next(filter(None, others), None)
+def _has_other_beside(folder: Path) -> bool:
+    """Return True for the folder of a split with the folder of another one beside it."""
+    split = _word_of(folder)
+    return split is not None and any(
+        folder_of(folder.parent, other) for other in SPLITS if other != split
+    )
 
 
-def _by_mark(
-    files: Sequence[TokenFile], marks: list[str | None], split: str, where: object
+def _marked(
+    by_mark: dict[str | None, list[TokenFile]], split: str, where: object
 ) -> list[TokenFile]:
-    by_mark = _grouped(files, marks)
+    """Return the files with this mark; those without any are train if no others are."""
     unmarked = by_mark.get(None, [])
     if "train" in by_mark and unmarked:
         raise FormatError(
             f"{where} has files for train and val by name, but {unmarked[0].name} says neither",
             hint='pass the files by name or glob, and split="all"',
         )
-    chosen = by_mark.get(split, unmarked if split == "train" else [])
-    if not chosen:
-        said = ", ".join(sorted({word or "nothing" for word in marks}))
-        hint = f'open split="{next(filter(None, marks))}", or split="all" for everything'
-        if other := _folder_beside(files, split, of=SPLITS):
-            hint = f'tokenmill.open("{other}", split="{split}"), or {hint}'
-        raise FormatError(
-            f"{where} has no {split} split: its folder and file names say {said}", hint=hint
-        )
-    return chosen
+    if chosen := by_mark.get(split, unmarked if split == "train" else []):
+        return chosen
+    said = ", ".join(sorted(word or "nothing" for word in by_mark))
+    hint = f'open split="{next(filter(None, by_mark))}", or split="all" for everything'
+    files = [file for marked in by_mark.values() for file in marked]
+    if other := _folder_beside(files, split, of=SPLITS):
+        hint = f'tokenmill.open("{other}", split="{split}"), or {hint}'
+    raise FormatError(
+        f"{where} has no {split} split: its folder and file names say {said}", hint=hint
+    )
 
 
 def _grouped(

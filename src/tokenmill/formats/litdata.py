@@ -92,26 +92,19 @@ FORMAT = Litdata()
 
 
 def _dtype(config: dict[str, Any], path: Path) -> np.dtype[Any]:
+    """Return the dtype of chunks of plain tokens; others are refused."""
     formats = config.get("data_format")
-    only = formats[0] if isinstance(formats, list) and len(formats) == 1 else None
-    name, _, code = str(only).partition(":")
-    codes = {"no_header_numpy": NUMPY_CODES, "no_header_tensor": TORCH_CODES}.get(name)
-    if codes is None or not code.isdecimal() or int(code) not in codes:
-        pickled = isinstance(formats, list) and "pickle" in formats
+    name, _, code = str(formats[0] if isinstance(formats, list) and formats else "").partition(":")
+    codes = {"no_header_numpy": NUMPY_CODES, "no_header_tensor": TORCH_CODES}.get(name, {})
+    stated = {key: config.get(key) for key in ("compression", "encryption", "item_loader")}
+    is_plain = list(stated.values()) == [None, None, "TokensLoader"] and formats == [
+        f"{name}:{code}"
+    ]
+    if not is_plain or not code.isdecimal() or int(code) not in codes:
         raise FormatError(
-            f"{path} has the data_format {formats!r:.100}, which is not integers in token mode",
-            hint=("unpickling can run code, so it is refused; " if pickled else "") + WRITE_AGAIN,
-        )
-    for key in ("compression", "encryption"):
-        if config.get(key):
-            raise FormatError(
-                f"{path} has {key} {config[key]!r:.100}: not read",
-                hint=f"write the dataset again without {key}",
-            )
-    if config.get("item_loader") != "TokensLoader":
-        raise FormatError(
-            f"{path} is for {config.get('item_loader')!r:.60}, not for TokensLoader",
-            hint=WRITE_AGAIN,
+            f"{path} has data_format {formats!r:.60} with {stated!r:.150}: only integers in token "
+            "mode, without compression and encryption, are read",
+            hint="unpickling can run code, so it is never done; " + WRITE_AGAIN,
         )
     return np.dtype(codes[int(code)])
 
@@ -123,7 +116,7 @@ def _chunk(root: untrusted.Root, chunk: dict[str, Any], dtype: np.dtype[Any]) ->
     offset = 4 * (count + 2)
     size = offset + num_tokens * dtype.itemsize
     path = root.path(name, size)
-    _, table = map_samples(Path(path), count, only_table=True)
+    _, table = map_samples(Path(path), count)
     if (table[0], table[-1]) != (offset, size):
         what = f"says items from byte {table[0]:,} to {table[-1]:,}; the index says "
         raise untrusted.mixed(path, what + f"from {offset:,} to {size:,}")
@@ -133,7 +126,7 @@ def _chunk(root: untrusted.Root, chunk: dict[str, Any], dtype: np.dtype[Any]) ->
 
 def load_ends(path: str, count: int, itemsize: int) -> np.ndarray:
     """Return where the items of a chunk end, in tokens: int64."""
-    _, table = map_samples(Path(path), count, only_table=True)
+    _, table = map_samples(Path(path), count)
     sizes = np.diff(table)
     if (sizes < 0).any() or (sizes % itemsize).any():
         raise untrusted.damaged(path, "has items that go back, or are no whole number of tokens")

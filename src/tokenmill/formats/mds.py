@@ -16,9 +16,9 @@ when opening needs their tables. One sample is written for each document, in a c
 import os
 import re
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -40,8 +40,7 @@ from tokenmill.formats.writing import write_file
 from tokenmill.reading.token_file import Lazy, Packed, TokenFile
 
 if TYPE_CHECKING:
-    from tokenmill.reading.cached_file import CachedFile
-    from tokenmill.reading.shard_cache import ShardCache
+    from tokenmill.reading.shard_cache import CachedFile, ShardCache
 
 CODECS = ("zstd", "gz", "bz2")
 USUAL_NAMES = ("tokens", "input_ids")
@@ -102,15 +101,19 @@ def _sample(document: np.ndarray) -> bytes:
 class Column:
     """Where the tokens are in a sample, and how they are written."""
 
-    dtype: np.dtype[Any] | None
-    """None until the first sample was looked at, where only samples say it."""
-    code: int | None
-    """The byte with which each sample says its dtype; None where samples do not."""
-    has_shape: bool
-    """True if each sample begins with its shape."""
     number: int
     sizes: tuple[int | None, ...]
     """Bytes of each column of a sample; None: a u32 in the sample says it."""
+    dtype: np.dtype[Any] | None = None
+    """None: each sample begins with a byte that says it."""
+    has_shape: bool = False
+    """True if the shape comes before the values of each sample."""
+
+    @property
+    def fixed_bytes(self) -> int | None:
+        """Bytes of the tokens of each sample, where all have the same."""
+        is_plain = self.dtype is not None and not self.has_shape
+        return self.sizes[self.number] if is_plain else None
 
 
 class Mds(SampleFormat):
@@ -135,20 +138,18 @@ class Mds(SampleFormat):
         untrusted.expect_version(root.index, index["version"], 2)
         entries = index["shards"]
         column = _column(entries[0], root.index, ask)
-        shards = [Samples.find(root, entry, column, ask) for entry in entries]
-        if column.dtype is None:
-            code = shards[0].first_code()
-            column = replace(column, dtype=ask.agreed(np.dtype(DTYPE_CODES[code]), root.index))
-            shards = [replace(shard, column=replace(column, code=code)) for shard in shards]
-        documents = samples_are_documents(index, np.diff(shards[0].pieces()[0]))
+        starts, _, dtype = _samples(root, entries[0], column, ask).read()
+        ask.agreed(dtype, root.index)
+        documents = samples_are_documents(index, np.diff(starts))
         files = []
-        for number, (entry, shard) in enumerate(zip(entries, shards, strict=True)):
+        for number, entry in enumerate(entries):
             if [entry[key] for key in COLUMN_KEYS] != [entries[0][key] for key in COLUMN_KEYS]:
                 raise FormatError(
                     f"{root.index} has other columns in shard {number} than in shard 0",
                     hint="these are two datasets; open the shards of each in a folder of its own",
                 )
-            files.append(_token_file(root, entry, shard, documents))
+            samples = _samples(root, entry, column, ask)
+            files.append(_token_file(root, entry, samples, dtype, documents))
         name = entries[0]["column_names"][column.number]
         return FoundData(self.name, tuple(files), details={"column": name, "rows": not documents})
 
@@ -158,11 +159,9 @@ FORMAT = Mds()
 
 def _column(entry: dict[str, Any], path: Path, ask: Ask) -> Column:
     """Return the column named as tokens usually are, else the only one of integers."""
-    if entry["format"] != "mds":
-        raise FormatError(f"{path} names shards of format {entry['format']!r}, not 'mds'")
     names, encodings, sizes = (entry[key] for key in COLUMN_KEYS)
-    if not len(names) == len(encodings) == len(sizes):
-        raise CorruptShardError(f"{path} does not name columns, encodings and sizes alike")
+    if entry["format"] != "mds" or not len(names) == len(encodings) == len(sizes):
+        raise CorruptShardError(f"{path} does not name mds columns, encodings and sizes alike")
     named = [i for i, name in enumerate(names) if name in USUAL_NAMES]
     usable = [i for i, kind in enumerate(encodings) if INTEGER_ARRAYS.fullmatch(kind)]
     chosen = named if len(named) == 1 else usable
@@ -175,40 +174,44 @@ def _column(entry: dict[str, Any], path: Path, ask: Ask) -> Column:
     kind = encodings[number]
     # A size of 0 means "variable" to the writer too.
     fixed = tuple(size or None for size in sizes)
-    if kind == "bytes":
-        if ask.dtype is None:
-            raise FormatError(
-                f"{path} keeps its tokens as bytes (column {names[number]}): their type is unknown",
-                hint=f'older llm-foundry sets are int64: tokenmill.open("{path.parent}", '
-                'dtype="int64")',
-            )
-        return Column(ask.dtype, None, False, number, fixed)
-    array = INTEGER_ARRAYS.fullmatch(kind)
-    if array is None:
-        raise FormatError(
-            f"{path} has the column {names[number]!r} encoded as {kind!r:.40}: refused",
-            hint=("pickles (pkl) can run code; " if kind == "pkl" else "")
-            + "write the tokens as ndarray:uint16 or ndarray:int32",
-        )
-    dtype = np.dtype(array["dtype"]).newbyteorder("<") if array["dtype"] else None
-    if dtype is not None:
-        ask.agreed(dtype, path)
-    return Column(dtype, None, array["shape"] is None, number, fixed)
+    if kind == "bytes" and ask.dtype is not None:
+        return Column(number, fixed, ask.dtype)
+    if array := INTEGER_ARRAYS.fullmatch(kind):
+        dtype = np.dtype(array["dtype"]).newbyteorder("<") if array["dtype"] else None
+        return Column(number, fixed, dtype, array["shape"] is None)
+    hints = {
+        "bytes": f'tokenmill.open("{path.parent}", dtype="int64"), as older llm-foundry wrote them',
+        "pkl": "pickles can run code; write the tokens as ndarray:uint16 or ndarray:int32",
+    }
+    raise FormatError(
+        f"{path} has the column {names[number]!r} encoded as {kind!r:.40}: their type is unknown",
+        hint=hints.get(kind, "write the tokens as ndarray:uint16 or ndarray:int32"),
+    )
+
+
+def _samples(root: untrusted.Root, entry: dict[str, Any], column: Column, ask: Ask) -> "Samples":
+    """Return the samples of an entry of the index; sizes are compared."""
+    raw = entry["raw_data"]
+    count = entry["samples"]
+    if not entry.get("zip_data") or (root.folder / raw["basename"]).exists():
+        path = root.path(raw["basename"], raw["bytes"])
+        return Samples(path, count, raw["bytes"], column)
+    check_fields(entry["zip_data"], FILE, str(root.index), "zip_data", others=True)
+    path = root.path(entry["zip_data"]["basename"], entry["zip_data"]["bytes"])
+    packed = _packed_file(Path(path), entry)
+    return Samples(path, count, raw["bytes"], column, packed, ask.cache())
 
 
 def _packed_file(path: Path, entry: dict[str, Any]) -> "CachedFile":
     """Return a compressed shard as the cache is to hold it; with its hash, if the index has it."""
-    from tokenmill.reading.cached_file import CachedFile
+    from tokenmill.reading.shard_cache import CachedFile
 
     codec = str(entry.get("compression")).split(":")[0]
     if codec not in CODECS:
-        hint = "write the dataset again without compression, or with zstd, gz or bz2"
-        if codec == "br":
-            folder = shlex.quote(str(path.parent))
-            hint += f"; or unpack the shards: brotli -dk {folder}/*.br (if they are in a store, "
-            hint += "fetch the folder to a disk first)"
         raise FormatError(
-            f"{path} is compressed with {codec!r:.40}; known are {', '.join(CODECS)}", hint=hint
+            f"{path} is compressed with {codec!r:.40}; known are {', '.join(CODECS)}",
+            hint="fetch the folder to a disk and unpack its shards there (those of brotli: "
+            f"brotli -dk {shlex.quote(str(path.parent))}/*.br), or write the dataset again",
         )
     digest = str(entry["raw_data"].get("hashes", {}).get("xxh3_128", ""))
     packed = Packed(entry["zip_data"]["bytes"], codec, content_xxh3_128=digest)
@@ -217,27 +220,30 @@ def _packed_file(path: Path, entry: dict[str, Any]) -> "CachedFile":
 
 
 def _token_file(
-    root: untrusted.Root, entry: dict[str, Any], samples: "Samples", documents: bool
+    root: untrusted.Root,
+    entry: dict[str, Any],
+    samples: "Samples",
+    dtype: np.dtype[Any],
+    documents: bool,
 ) -> TokenFile:
-    column = samples.column
-    dtype = column.dtype
-    assert dtype is not None
-    size = entry["raw_data"]["bytes"]
-    width = column.sizes[column.number]  # bytes of the tokens of each sample, where all have it
-    if width and not column.has_shape and column.code is None:
-        path = Path(samples.path)
-        in_each = untrusted.whole_tokens(path, width, dtype.itemsize, dtype.name)
+    path = Path(samples.path)
+    if width := samples.column.fixed_bytes:
+        in_each = untrusted.whole_tokens(path, width, dtype)
         num_tokens = samples.count * in_each
-        untrusted.expect_at_least(path, size, num_tokens * dtype.itemsize, root.index.name)
+        needed = num_tokens * dtype.itemsize
+        untrusted.expect_at_least(path, samples.num_bytes, needed, root.index.name)
     else:
-        num_tokens = int(samples.pieces()[0][-1])
+        starts, _, found_dtype = samples.read()
+        num_tokens = int(starts[-1])
+        if found_dtype != dtype:
+            raise untrusted.damaged(path, f"has samples of {found_dtype}, not {dtype}")
     hashes = entry["raw_data"].get("hashes")
     return TokenFile(
         samples.path,
         entry["raw_data"]["basename"],
         dtype,
         num_tokens,
-        size,
+        samples.num_bytes,
         pieces=Lazy(samples.pieces, ()),
         ends=Lazy(samples.ends, (), samples.count) if documents else None,
         stated_hash=str(sorted(hashes.items()))[:400] if hashes else "",
@@ -252,95 +258,78 @@ class Samples:
 
     path: str
     count: int
+    num_bytes: int
     column: Column
     file: "CachedFile | None" = None
     """Where the shard is compressed: what the cache holds of it."""
     cache: "ShardCache | None" = None
 
-    @classmethod
-    def find(
-        cls, root: untrusted.Root, entry: dict[str, Any], column: Column, ask: Ask
-    ) -> "Samples":
-        """Return the samples of an entry of the index; sizes are compared."""
-        raw = entry["raw_data"]
-        count = entry["samples"]
-        if not entry.get("zip_data") or (root.folder / raw["basename"]).exists():
-            return cls(root.path(raw["basename"], raw["bytes"]), count, column)
-        check_fields(entry["zip_data"], FILE, str(root.index), "zip_data", others=True)
-        path = root.path(entry["zip_data"]["basename"], entry["zip_data"]["bytes"])
-        return cls(path, count, column, _packed_file(Path(path), entry), ask.cache())
-
-    def first_code(self) -> int:
-        """Return the byte that says the dtype of the first sample."""
-        data, first_bytes, widths = self._column_bytes()
-        code = int(data[first_bytes[0]]) if self.count and widths[0] else 0
-        self._refuse(code not in DTYPE_CODES, "its samples are not integers")
-        return code
+    def pieces(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return positions and first bytes of the samples, as `TokenFile.pieces` loads them."""
+        return self.read()[:2]
 
     def ends(self) -> np.ndarray:
         """Return where the samples end, when they are documents: int64."""
-        return self.pieces()[0][1:]
+        return self.read()[0][1:]
 
-    def pieces(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions and first bytes of the tokens of each sample; all sizes must add up.
+    def read(self) -> tuple[np.ndarray, np.ndarray, np.dtype[Any]]:
+        """Read the table of offsets and the headers; all sizes must add up.
 
-        int64 [samples + 1], in tokens, the last one the total; int64 [samples], in bytes.
+        Returns the position of the first token of each sample, and last the total: int64 [samples +
+        1]; the byte of that token: int64 [samples]; and the type of the tokens.
         """
+        data, values_at, widths = self._column_bytes()
         column = self.column
-        assert column.dtype is not None
-        data, first_bytes, widths = self._column_bytes()
+        dtype = column.dtype
         header = np.zeros(self.count, np.int64)  # [samples], bytes before the values
-        if column.code is not None:
+        if dtype is None:
             self._refuse(widths < 1, "a sample has no tokens")
-            self._refuse(data[first_bytes] != column.code, "samples are of different types")
+            codes = np.unique(data[values_at])
+            is_other = len(codes) != 1 or int(codes[0]) not in DTYPE_CODES
+            self._refuse(is_other, "samples are of different types, or not integers")
+            dtype = np.dtype(DTYPE_CODES[int(codes[0])])
             header += 1
         if column.has_shape:
             self._refuse(widths <= header, "a sample has no shape")
-            shape_at = first_bytes + header
+            shape_at = values_at + header
             marks = data[shape_at].astype(np.int64)
             header += 1 + (marks >> 2) * (1 << (marks & 3))
-        counts, rest = np.divmod(widths - header, column.dtype.itemsize)
-        what = f"a sample is no whole number of {column.dtype.name}"
-        self._refuse((counts < 0) | (rest > 0), what)
-        for log_width in range(3) if column.has_shape else ():
+        counts, rest = np.divmod(widths - header, dtype.itemsize)
+        self._refuse((counts < 0) | (rest > 0), f"a sample is no whole number of {dtype.name}")
+        for log_width in range(4) if column.has_shape else ():
             flat = marks == (1 << 2 | log_width)  # with one number as the shape
             stated = _integers(data, shape_at[flat] + 1, 1 << log_width)
             self._refuse(stated != counts[flat], "the shape of a sample is not its length")
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return starts, first_bytes + header
+        return starts, values_at + header, dtype
 
     def _column_bytes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return all bytes; then of each sample the first byte and the bytes of our column."""
-        column = self.column
-        unpacked = Lazy(self._open, ()) if self.file else None
-        mapped, offsets = map_samples(Path(self.path), self.count, unpacked=unpacked)
-        first = int(offsets[0])
-        last = int(offsets[-1])
+        content = None
+        if self.file and self.cache:  # unpacked into the cache if need be
+            content = os.fdopen(self.cache.open(self.file), "rb", buffering=0)
+        mapped, offsets = map_samples(Path(self.path), self.count, self.num_bytes, content)
         begins = offsets[:-1]  # [samples], bytes; so are all arrays below
         lengths = np.diff(offsets)
+        first = int(offsets[0])
+        last = int(offsets[-1])
         is_outside = first < 8 + 4 * self.count or last != len(mapped) or (lengths < 0).any()
         self._refuse(is_outside, f"its samples are from byte {first:,} to {last:,}")
-        header = 4 * column.sizes.count(None)
+        header = 4 * self.column.sizes.count(None)
         self._refuse(lengths < header, "a sample is shorter than its own header")
         data = np.frombuffer(mapped, np.uint8)
-        widths = []  # of each column
-        size_at = begins.copy()
-        for width in column.sizes:
+        size_at = begins
+        at = begins + header
+        for number, width in enumerate(self.column.sizes):
+            widths = np.full(self.count, width or 0, np.int64)
             if width is None:
-                widths.append(_integers(data, size_at, 4))
-                size_at += 4
-            else:
-                widths.append(np.full(self.count, width, np.int64))
-        is_other = sum(widths, begins + header) != offsets[1:]
-        self._refuse(is_other, "the columns of a sample are not as long as the sample")
-        first_bytes = sum(widths[: column.number], begins + header)
-        return data, first_bytes, widths[column.number]
-
-    def _open(self) -> BinaryIO:
-        """Open the content of a compressed shard; it is unpacked into the cache if need be."""
-        assert self.cache is not None
-        assert self.file is not None
-        return os.fdopen(self.cache.open(self.file), "rb", buffering=0)
+                widths = _integers(data, size_at, 4)
+                size_at = size_at + 4
+            if number == self.column.number:
+                ours = (at, widths)
+            at = at + widths
+        self._refuse(at != offsets[1:], "the columns of a sample are not as long as the sample")
+        return data, *ours
 
     def _refuse(self, is_bad: np.ndarray | np.bool | bool, what: str) -> None:
         if np.any(is_bad):

@@ -18,6 +18,7 @@ to be one run without holes, when documents are first asked for.
 There is no uint32 in this format: larger vocabularies are int32, as Megatron writes them.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,8 +27,9 @@ import numpy as np
 from tokenmill.base.atomic import sync_open_file
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
+from tokenmill.formats.format import MEGATRON as MAGIC
 from tokenmill.formats.format import Ask, FileFormat, FoundData
-from tokenmill.formats.registry import MEGATRON as MAGIC
+from tokenmill.formats.not_tokens import known_other
 from tokenmill.formats.writing import RollingWriter
 from tokenmill.reading.token_file import Lazy
 
@@ -75,44 +77,34 @@ class Megatron(FileFormat):
         index = path.with_suffix(".idx") if path.suffix == ".bin" else path
         tokens = path.with_suffix(".bin")
         first_bytes, index_size = untrusted.head(index, HEADER_BYTES)
-        dtype, sequences, documents = _header(index, first_bytes)
-        dtype = ask.agreed(dtype, index)
-        expected = HEADER_BYTES + 12 * sequences + 8 * documents
+        if not first_bytes.startswith(MAGIC):
+            raise known_other(index, first_bytes) or FormatError(
+                f"{index} starts with {first_bytes[:9]!r}, not with {MAGIC!r}",
+                hint="the index is damaged, or not one of Megatron; fetch it again",
+            )
+        untrusted.expect_at_least(index, index_size, HEADER_BYTES, "the header of an index")
+        untrusted.expect_version(index, int.from_bytes(first_bytes[9:17], "little"), 1)
+        dtype = ask.agreed(dtype_of_code(index, first_bytes[17]), index)
+        sequences, bounds = np.frombuffer(first_bytes, "<u8", 2, 18).tolist()
+        if bounds < 1:
+            raise untrusted.damaged(index, f"has {bounds} document bounds; an empty one has 1")
+        expected = HEADER_BYTES + 12 * sequences + 8 * bounds
         if index_size != expected + sequences:  # with modes
-            why = f"its header ({sequences:,} sequences, {documents:,} ends)"
+            why = f"its header ({sequences:,} sequences, {bounds:,} ends)"
             untrusted.expect_size(index, index_size, expected, why)
         size = untrusted.file_size(tokens, index)
-        num_tokens = untrusted.whole_tokens(tokens, size, dtype.itemsize, dtype.name)
-        _check_edges(index, sequences, documents, dtype.itemsize, tokens, size)
-        args = (str(index), sequences, documents, dtype.itemsize, size)
+        tables = Tables(str(index), sequences, bounds, dtype.itemsize, size)
+        tables.check_edges()
         return self.found(
             tokens,
             dtype,
-            num_tokens,
             size,
-            ends=Lazy(load_ends, args, documents - 1),
+            ends=Lazy(tables.ends, (), bounds - 1, str(index)),
             details={"sequences": sequences},
         )
 
 
 FORMAT = Megatron()
-
-
-def _header(index: Path, first_bytes: bytes) -> tuple[np.dtype[Any], int, int]:
-    if not first_bytes.startswith(MAGIC):
-        from tokenmill.formats.not_tokens import known_other
-
-        raise known_other(index, first_bytes) or FormatError(
-            f"{index} starts with {first_bytes[:9]!r}, not with {MAGIC!r}",
-            hint="the index is damaged, or not one of Megatron; fetch it again",
-        )
-    untrusted.expect_at_least(index, len(first_bytes), HEADER_BYTES, "the header of an index")
-    untrusted.expect_version(index, int.from_bytes(first_bytes[9:17], "little"), 1)
-    dtype = dtype_of_code(index, first_bytes[17])
-    sequences, documents = np.frombuffer(first_bytes, "<u8", 2, 18).tolist()
-    if documents < 1:
-        raise untrusted.damaged(index, f"has {documents} document bounds; an empty one has 1")
-    return dtype, sequences, documents
 
 
 def dtype_of_code(path: Path, code: int) -> np.dtype[Any]:
@@ -126,49 +118,55 @@ def dtype_of_code(path: Path, code: int) -> np.dtype[Any]:
     return np.dtype(DTYPES[code])
 
 
-def _check_edges(
-    index: Path, sequences: int, documents: int, itemsize: int, tokens: Path, size: int
-) -> None:
-    """First and last entries of each table, without reading what is between."""
-    lengths, pointers, bounds = _tables(index, sequences, documents)
-    if (bounds[0], bounds[-1]) != (0, sequences):
-        what = f"has bounds {bounds[0]:,} to {bounds[-1]:,}, not 0 to {sequences:,}"
-        raise untrusted.damaged(index, what)
-    if sequences and pointers[0] != 0:
-        what = f"has its first sequence at byte {pointers[0]:,} of {tokens.name}, not at 0"
-        raise untrusted.mixed(index, what)
-    end = int(pointers[-1]) + int(lengths[-1]) * itemsize if sequences else 0
-    why = f"{index.name} (its last sequence)"
-    untrusted.expect_size(tokens, size, end, why, hint=untrusted.MIXED)
+@dataclass(frozen=True)
+class Tables:
+    """The tables of an index; mapped, so only what is looked at is read."""
 
+    index: str
+    sequences: int
+    bounds: int
+    """Documents and one more."""
+    itemsize: int
+    token_bytes: int
 
-def _tables(index: Path, sequences: int, documents: int) -> tuple[np.ndarray, ...]:
-    """Lengths, first bytes and documents; mapped, so only what is looked at is read."""
-    pointers = HEADER_BYTES + 4 * sequences
-    bounds = pointers + 8 * sequences
-    mapped = untrusted.map_file(index, bounds + 8 * documents, "its header")
-    return (
-        np.frombuffer(mapped, "<i4", sequences, HEADER_BYTES),
-        np.frombuffer(mapped, "<i8", sequences, pointers),
-        np.frombuffer(mapped, "<i8", documents, bounds),
-    )
-
-
-def load_ends(index: str, sequences: int, documents: int, itemsize: int, size: int) -> np.ndarray:
-    """Where documents end, in tokens, from the tables of the index."""
-    lengths, begins, bounds = _tables(Path(index), sequences, documents)
-    pointers = np.append(begins, size)
-    gaps = np.diff(pointers) != lengths.astype(np.int64) * itemsize
-    if gaps.any() or (lengths < 0).any():
-        at = int(np.argmax(gaps | (lengths < 0)))
-        raise untrusted.mixed(
-            index,
-            f"has sequence {at:,} at byte {int(pointers[at]):,} with {int(lengths[at]):,} tokens, "
-            f"but the next at byte {int(pointers[at + 1]):,}",
+    def load(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return lengths, first bytes and documents (as numbers of sequences)."""
+        pointers = HEADER_BYTES + 4 * self.sequences
+        bounds = pointers + 8 * self.sequences
+        mapped = untrusted.map_file(Path(self.index), bounds + 8 * self.bounds, "its header")
+        return (
+            np.frombuffer(mapped, "<i4", self.sequences, HEADER_BYTES),
+            np.frombuffer(mapped, "<i8", self.sequences, pointers),
+            np.frombuffer(mapped, "<i8", self.bounds, bounds),
         )
-    if (np.diff(bounds) < 0).any():
-        at = int(np.argmax(np.diff(bounds) < 0)) + 1
-        what = f"has documents that go back, at bound {at:,}: {int(bounds[at]):,}"
-        raise untrusted.mixed(index, what)
-    result: np.ndarray = pointers[bounds[1:]] // itemsize
-    return result
+
+    def check_edges(self) -> None:
+        """Check the first and last entries, without reading what is between."""
+        lengths, pointers, bounds = self.load()
+        if (bounds[0], bounds[-1]) != (0, self.sequences):
+            what = f"has bounds {bounds[0]:,} to {bounds[-1]:,}, not 0 to {self.sequences:,}"
+            raise untrusted.damaged(self.index, what)
+        first = int(pointers[0]) if self.sequences else 0
+        last = int(pointers[-1]) + int(lengths[-1]) * self.itemsize if self.sequences else 0
+        if (first, last) != (0, self.token_bytes):
+            what = f"has sequences from byte {first:,} to {last:,}"
+            raise untrusted.mixed(self.index, f"{what}, but its .bin {self.token_bytes:,} bytes")
+
+    def ends(self) -> np.ndarray:
+        """Return where documents end, in tokens: int64; the sequences must have no gaps."""
+        lengths, begins, bounds = self.load()
+        pointers = np.append(begins, self.token_bytes)
+        is_bad = (np.diff(pointers) != lengths.astype(np.int64) * self.itemsize) | (lengths < 0)
+        if is_bad.any():
+            at = int(np.argmax(is_bad))
+            raise untrusted.mixed(
+                self.index,
+                f"has sequence {at:,} at byte {int(pointers[at]):,} with {int(lengths[at]):,} "
+                f"tokens, but the next at byte {int(pointers[at + 1]):,}",
+            )
+        if (np.diff(bounds) < 0).any():
+            at = int(np.argmax(np.diff(bounds) < 0)) + 1
+            what = f"has documents that go back, at bound {at:,}: {int(bounds[at]):,}"
+            raise untrusted.mixed(self.index, what)
+        result: np.ndarray = pointers[bounds[1:]] // self.itemsize
+        return result

@@ -14,6 +14,7 @@ import numpy as np
 
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FileFormat, FoundData
+from tokenmill.reading.token_file import TokenFile
 
 HEADER_BYTES = 12
 DTYPES = {1: "<u1", 2: "<u2", 4: "<u4"}
@@ -35,8 +36,9 @@ class Modalities(FileFormat):
         # After the tokens comes a pickle of unknown length, and at least one byte of it.
         untrusted.expect_at_least(path, size, HEADER_BYTES + num_bytes + 1, "its header")
         dtype = ask.agreed(np.dtype(DTYPES[width]), path)
-        num_tokens = untrusted.whole_tokens(path, num_bytes, width, dtype.name)
-        return self.found(path, dtype, num_tokens, size, HEADER_BYTES)
+        count = untrusted.whole_tokens(path, num_bytes, dtype)
+        file = TokenFile(str(path), path.name, dtype, count, size, HEADER_BYTES)
+        return FoundData(self.name, (file,))
 
 
 FORMAT = Modalities()

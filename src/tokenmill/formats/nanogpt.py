@@ -18,16 +18,9 @@ from tokenmill.base.strict_json import COUNT, Maybe, Value
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import INTEGERS, Ask, FileFormat, FoundData, token_dtype
-from tokenmill.formats.not_tokens import (
-    dataset_above,
-    dtype_hint,
-    known_head,
-    known_other,
-    unknown_dtype,
-)
+from tokenmill.formats.not_tokens import known_head, known_other, unknown_dtype
 from tokenmill.formats.writing import RollingWriter, write_file
 
-SUFFIXES = (".bin", ".raw")
 META = {
     "dtype": Maybe(Value(INTEGERS.__contains__, f"one of {', '.join(INTEGERS)}")),
     "vocab_size": Maybe(COUNT),
@@ -44,9 +37,10 @@ class NanogptWriter(RollingWriter):
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         target = self.target
         beside = path.with_name("meta.json")
-        known = (target.dtype.name, target.vocab_size, target.end_of_text_id)
-        meta = dict(zip(META, known, strict=True))
-        meta = {field: value for field, value in meta.items() if value is not None}
+        known = zip(
+            META, (target.dtype.name, target.vocab_size, target.end_of_text_id), strict=True
+        )
+        meta = {field: value for field, value in known if value is not None}
         if not beside.exists():
             write_file(beside, orjson.dumps(meta, option=orjson.OPT_APPEND_NEWLINE))
 
@@ -72,25 +66,8 @@ class Nanogpt(FileFormat):
         stated = meta.pop("dtype", None)
         dtype = ask.agreed(token_dtype(stated), path) if stated else ask.dtype
         if dtype is None:
-            raise _unknown_dtype(path, size)
-        num_tokens = untrusted.whole_tokens(path, size, dtype.itemsize, dtype.name)
-        return self.found(path, dtype, num_tokens, size, **meta)
+            raise unknown_dtype(path, self.name, "nanoGPT writes uint16 for gpt2")
+        return self.found(path, dtype, size, **meta)
 
 
 FORMAT = Nanogpt()
-
-
-def _unknown_dtype(path: Path, size: int) -> FormatError:
-    if (owner := dataset_above(path)) is not None:
-        split = f', split="{path.parent.name}"' if path.parent != owner else ""
-        return FormatError(
-            f"{path} is a shard of the dataset {owner}, and has no header of its own",
-            hint=f'open the dataset, which knows the type: tokenmill.open("{owner}"{split})',
-        )
-    unnamed = None if path.suffix in SUFFIXES else Nanogpt.name
-    hint = f"nanoGPT writes uint16 for gpt2; {dtype_hint(path, unnamed)}"
-    if path.with_name("meta.pkl").is_file():
-        hint += "\nmeta.pkl is a pickle and is never read; sets of characters have one: uint16 too"
-    if size % 2:
-        hint = f"{size:,} bytes is odd, so only uint8 is possible; or the file was cut short"
-    return unknown_dtype(path, size, "has no header", hint)

@@ -5,15 +5,20 @@ Imported when something is refused or examined, never on the way to tokens.
 
 import codecs
 import shlex
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
-from tokenmill.base.human import plural
 from tokenmill.errors import FormatError, NotADatasetError
-from tokenmill.formats.registry import FILE_SIGNS, LLMC_GPT2, LLMC_LLAMA3, NUMPY, SAMPLE_INDEX
-from tokenmill.formats.untrusted import head
+from tokenmill.formats.format import (
+    FILE_SIGNS,
+    LLMC_GPT2,
+    LLMC_LLAMA3,
+    NUMPY,
+    SAMPLE_INDEX,
+    TOKEN_SUFFIXES,
+)
+from tokenmill.formats.untrusted import file_size, head
 from tokenmill.shards.manifest import FILE_NAME
 
 LEAST_TOKENS = 256  # with fewer, nothing is said of their type
@@ -91,60 +96,56 @@ def unclaimed(path: Path, first_bytes: bytes) -> FormatError:
     """Return the error for a file that no format claims: what it is, and the call to use."""
     if (other := known_other(path, first_bytes)) is not None:
         return other
+    what = "is of no format that can be recognized by its bytes or its name"
+    hint = "if it holds token ids and nothing else: "
+    hint += f'tokenmill.open("{path}", format="nanogpt", dtype="uint16")'
     if path.name in INDEXES:
-        return FormatError(
-            f"{path} is the index of a dataset ({INDEXES[path.name]}), not tokens",
-            hint=f'open its folder: tokenmill.open("{path.parent}")',
-        )
-    if (owner := dataset_above(path)) is not None:
-        return FormatError(
-            f"{path} holds no tokens; it is a file in the folder of the dataset {owner}",
-            hint=f'open the dataset: tokenmill.open("{owner}")',
-        )
-    if _is_text(first_bytes):
-        return FormatError(
-            f"{path} is text, not tokens",
-            hint=f"prepare it first: tokenmill prepare {shlex.quote(str(path))} -o OUTPUT",
-        )
-    return FormatError(
-        f"{path} is of no format that can be recognized by its bytes or its name",
-        hint=f'if it holds token ids and nothing else: tokenmill.open("{path}", format="nanogpt", '
-        'dtype="uint16")',
-    )
+        what = f"is the index of a dataset ({INDEXES[path.name]}), not tokens"
+        hint = f'open its folder: tokenmill.open("{path.parent}")'
+    elif owner := dataset_above(path):
+        what = f"holds no tokens; it is a file in the folder of the dataset {owner}"
+        hint = f'open the dataset: tokenmill.open("{owner}")'
+    elif _is_text(first_bytes):
+        what = "is text, not tokens"
+        hint = f"prepare it first: tokenmill prepare {shlex.quote(str(path))} -o OUTPUT"
+    return FormatError(f"{path} {what}", hint=hint)
 
 
 def nothing_in(folder: Path) -> NotADatasetError:
     """Return the error for a folder without token files."""
-    entries = list(folder.iterdir())
-    kinds = ("folder" if entry.is_dir() else f"{entry.suffix} file".lstrip() for entry in entries)
-    counts = Counter(kinds)
-    holds = ", ".join(plural(count, kind) for kind, count in sorted(counts.items())) or "nothing"
+    entries = sorted(folder.iterdir())
     hint = None
     if any(entry.suffix in TEXT_SUFFIXES for entry in entries):
         hint = f"to tokenize text: tokenmill prepare {shlex.quote(str(folder))} -o OUTPUT"
-    datasets = (entry for entry in entries if any((entry / x).is_file() for x in INDEXES))
-    if dataset := min(datasets, default=None):
-        hint = f'name one of the datasets in it: tokenmill.open("{dataset}")'
-    return NotADatasetError(f"{folder} holds no token files; it holds {holds}", hint=hint)
+    for entry in entries:
+        if any((entry / index).is_file() for index in INDEXES):
+            hint = f'name one of the datasets in it: tokenmill.open("{entry}")'
+    names = ", ".join(entry.name for entry in entries[:5]) or "nothing"
+    more = f" and {len(entries) - 5:,} more" if len(entries) > 5 else ""
+    return NotADatasetError(f"{folder} holds no token files; it holds {names}{more}", hint=hint)
 
 
-def unknown_dtype(path: Path, size: int, why: str, hint: str) -> FormatError:
-    """Return the error for tokens whose type nothing states; `hint` says what to try."""
+def unknown_dtype(path: Path, format_name: str, usual: str) -> FormatError:
+    """Return the error for tokens whose type nothing states; `usual` says what such files have."""
+    size = file_size(path)
+    what = "has no header that says it, so its token type is unknown"
+    hint = f"{usual}; {dtype_hint(path, format_name)}"
     if size == 0:
-        return FormatError(
-            f"{path} is empty: 0 bytes, so that nothing says its token type",
-            hint="whatever wrote it was stopped or had nothing to write; write it again or "
-            "remove it",
-        )
-    return FormatError(f"{path} {why}, so its token type is unknown", hint=hint)
+        what = "is empty: 0 bytes, so that nothing says its token type"
+        hint = "whatever wrote it was stopped or had nothing to write; write it again or remove it"
+    elif owner := dataset_above(path):
+        split = f', split="{path.parent.name}"' if path.parent != owner else ""
+        what = f"is a shard of the dataset {owner}, and has no header of its own"
+        hint = f'open the dataset, which knows the type: tokenmill.open("{owner}"{split})'
+    elif size % 2:
+        hint = f"{size:,} bytes is odd, so only uint8 is possible; or the file was cut short"
+    elif path.with_name("meta.pkl").is_file():
+        hint += "\nmeta.pkl is a pickle and is never read; sets of characters have one: uint16 too"
+    return FormatError(f"{path} {what}", hint=hint)
 
 
-def dtype_hint(path: Path, format_name: str | None = None) -> str:
-    """Return calls that read a headerless file in each width, the one that fits its bytes first.
-
-    `format_name` is given where the name of the file does not say it.
-    """
-    stated = f'format="{format_name}", ' if format_name else ""
+def dtype_hint(path: Path, format_name: str) -> str:
+    """Return calls that read a headerless file in each width, the one that fits its bytes first."""
     data, size = head(path, 1 << 20)
     likely = likely_dtype(data)
     why = f"its bytes look like {likely}"
@@ -152,6 +153,7 @@ def dtype_hint(path: Path, format_name: str | None = None) -> str:
         why += " (as uint16, the upper parts of the ids are almost always below 16)"
     elif size < 2 * LEAST_TOKENS:
         why = "it is too short to say which fits; ids that are 0 or huge are of the wrong width"
+    stated = "" if path.suffix in TOKEN_SUFFIXES else f'format="{format_name}", '
     for name in dict.fromkeys((likely, "uint16", "uint32")):
         ids = str(np.frombuffer(data[: len(data) & ~7], name)[:6].tolist())
         why += f'\n  tokenmill.open("{path}", {stated}dtype="{name}")  # {ids}'

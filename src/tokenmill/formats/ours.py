@@ -8,7 +8,7 @@ is opened by remote.py.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xxhash
@@ -25,8 +25,7 @@ from tokenmill.reading.token_file import (
     TokenFile,
     check_hash,
 )
-from tokenmill.shards.entries import EndsEntry, FileEntry, PackableEntry
-from tokenmill.shards.manifest import FILE_NAME, Manifest
+from tokenmill.shards.manifest import FILE_NAME, EndsEntry, FileEntry, Manifest, PackableEntry
 
 if TYPE_CHECKING:
     from tokenmill.formats.writing import Writer
@@ -55,7 +54,9 @@ class Ours(FolderFormat):
         return OursWriter
 
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
-        return describe(Manifest.load(folder), split, ask, _Folder(folder, folder / FILE_NAME))
+        return describe(
+            Manifest.load(folder), folder, split, ask, Folder(folder, folder / FILE_NAME)
+        )
 
     def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
         from tokenmill.formats.ours_writer import finish
@@ -66,36 +67,22 @@ class Ours(FolderFormat):
 FORMAT = Ours()
 
 
-class Place(Protocol):
-    """Where the files of a dataset are."""
-
-    @property
-    def folder(self) -> Path | str: ...
-
-    def path(self, name: str, size: int) -> str:
-        """Return the path or the address of a file."""
-
-    def ends(self, path: str, entry: EndsEntry) -> Lazy:
-        """Return what loads where documents end in a shard."""
-
-    def state(self, path: str, entry: FileEntry) -> Lazy:
-        """Return what reads the stored tokenizer."""
-
-
-def describe(manifest: Manifest, split: str | None, ask: Ask, place: Place) -> FoundData:
+def describe(
+    manifest: Manifest, where: Path | str, split: str | None, ask: Ask, folder: "Folder"
+) -> FoundData:
     """Return the shards of a split, and what the manifest says about their tokens."""
-    dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), place.folder)
+    dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), where)
     files = []
-    for name in _choose_splits(manifest, split, place.folder):
+    for name in _choose_splits(manifest, split, where):
         for shard in manifest.splits[name].shards:
             tokens, ends = shard.files
             file = TokenFile(
-                place.path(tokens.file, tokens.num_bytes),
+                folder.path(tokens.file, tokens.num_bytes),
                 VERSION_FOLDER.sub("", shard.file),
                 dtype,
                 shard.num_tokens,
                 shard.num_bytes,
-                ends=place.ends(place.path(ends.file, ends.num_bytes), shard.ends),
+                ends=folder.ends(folder.path(ends.file, ends.num_bytes), shard.ends),
                 hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
                 split=name,
                 packed=packed(shard),
@@ -106,7 +93,7 @@ def describe(manifest: Manifest, split: str | None, ask: Ask, place: Place) -> F
         files = [TokenFile("", "(no shards)", dtype, 0, 0, ends=ends_of_none)]
     tokenizer = manifest.tokenizer
     details = {"tokenizer": tokenizer.name, "splits": list(manifest.splits)}
-    if manifest.is_packed:
+    if any(file.packed for file in files):
         plain = sum(file.file_bytes for file in files)
         there = sum(file.disk_bytes for file in files)
         details["compressed"] = f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"
@@ -117,7 +104,7 @@ def describe(manifest: Manifest, split: str | None, ask: Ask, place: Place) -> F
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         begin_token_id=tokenizer.begin_token_id,
-        tokenizer_state=place.state(place.path(state.file, state.num_bytes), state),
+        tokenizer_state=folder.state(folder.path(state.file, state.num_bytes), state),
         tokenizer_fingerprint=tokenizer.fingerprint,
         has_manifest=True,
         details=details,
@@ -147,16 +134,18 @@ def packed(entry: PackableEntry) -> Packed | None:
     return None if file is None else Packed(file.num_bytes, FRAMED, file.xxh3_128)
 
 
-class _Folder(untrusted.Root):
+class Folder(untrusted.Root):
     """A dataset on a disk: sizes are compared when it is opened."""
 
     def ends(self, path: str, entry: EndsEntry) -> Lazy:
+        """Return what loads where documents end in a shard."""
         if entry.packed is None:
             return untrusted.ends_file(path, entry.num_documents)
         sizes = (entry.num_bytes, entry.packed.num_bytes)
         return Lazy(unpack_ends, (path, *sizes), entry.num_documents, path)
 
     def state(self, path: str, entry: FileEntry) -> Lazy:
+        """Return what reads the stored tokenizer."""
         return Lazy(read_hashed, (path, entry.xxh3_128), file=path)
 
 

@@ -9,9 +9,8 @@ import orjson
 
 from tokenmill.formats.writing import RollingWriter, WriteTarget
 from tokenmill.shards.card import write_tokenizer_and_card
-from tokenmill.shards.entries import ShardEntry, SplitEntry, TokenizerEntry, level_of
 from tokenmill.shards.layout import shard_name
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry, TokenizerEntry, level_of
 from tokenmill.shards.writer import ShardWriter
 
 

@@ -1,43 +1,66 @@
 """Datasets in a store: tokenmill's by their manifest, those of others through a mirror.
 
-The manifest is read when a dataset is opened and its shards when they are touched; names come from
+A manifest is read when a dataset is opened and its shards when they are touched; names come from
 the manifest, never from a listing.
+
+A mirror shows the files of other projects as a folder, so that every format opens them as it opens
+files. It is a folder in the cache with one file for each object: of its size, with its first bytes,
+and with nothing after them (a hole takes no room). That is what formats look at to open a dataset.
+`open_object` gives all bytes of such a file, through the cache, and tokens are read through the
+cache as well. A mirror is named by what is in the store (sizes and ETags): other objects make
+another mirror.
 """
 
 import functools
+import glob
 import os
+import re
+import shutil
 import threading
+import time
 from collections.abc import Sequence
-from dataclasses import replace
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 import numpy as np
+import orjson
+import xxhash
 
-from tokenmill.base.address import check_address, join
-from tokenmill.errors import NotADatasetError
-from tokenmill.formats import ours, registry
+from tokenmill.base.address import WRITABLE, check_address, is_remote, join
+from tokenmill.base.address import split as split_address
+from tokenmill.base.atomic import write_atomically
+from tokenmill.base.suggest import did_you_mean
+from tokenmill.errors import NotADatasetError, TokenmillError
+from tokenmill.formats import ours
 from tokenmill.formats.detect import detect
-from tokenmill.formats.format import Ask, FoundData
-from tokenmill.formats.mirror import make_mirror
-from tokenmill.reading.cached_file import CachedFile
-from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.formats.format import OURS, Ask, FoundData
+from tokenmill.formats.untrusted import HEAD_BYTES
+from tokenmill.reading.shard_cache import CachedFile, ShardCache
 from tokenmill.reading.token_file import Lazy
 from tokenmill.shards import block_hashes
-from tokenmill.shards.entries import EndsEntry, FileEntry
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest
-from tokenmill.stores import globs, objects
-from tokenmill.stores.store_requests import StoreFailure
+from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, EndsEntry, FileEntry, Manifest
+from tokenmill.stores import objects
+from tokenmill.stores.store_requests import ObjectStat, Part
 
-BLOCKS_AT_ONCE = 4 << 20
-"""A file of block hashes up to this size is read whole, for a dataset of up to 500 GB."""
+MARK = ".objects.json"
+UNUSED = 7 * 86400.0
+"""Seconds after which a mirror that nobody opened is removed."""
+_NAME = re.compile(r"(.*/tokenmill-objects-[0-9a-f]{32})/(.+)", re.DOTALL)
+_BESIDE = (".bin", ".idx", ".index", ".metadata", ".csv.gz", ".tokenizer_state.json")
 _reading_blocks = threading.Lock()
+
+Objects = dict[str, tuple[int, str]]
+"""Key to size and ETag."""
 
 
 def detect_remote(
     addresses: Sequence[str], split: str | None, *, format: str | None, ask: Ask, cache: ShardCache
 ) -> FoundData:
     """Return the shards of a split, as `detect` does for paths."""
-    if len(addresses) == 1 and format in (None, registry.OURS):
+    if len(addresses) == 1 and format in (None, OURS):
         found = _read_ours(addresses[0], split, ask, cache)
         if found is not None:
             return found
@@ -45,21 +68,28 @@ def detect_remote(
             raise NotADatasetError(f"there is no {join(addresses[0], FILE_NAME)}")
     expanded = [address for item in addresses for address in _expand(item)]
     mirror = make_mirror(expanded, cache)
-    with mirror.errors_with_addresses():
-        paths = [mirror.path(address) for address in expanded]
-        is_one = len(addresses) == 1 == len(paths)
+    paths = [str(mirror.root / split_address(address).key) for address in expanded]
+    is_one = len(addresses) == 1 == len(paths)
+    try:
         found = detect(paths[0] if is_one else paths, split, format=format, ask=ask)
-    return found.with_files(mirror.with_addresses(found.files))
+    except TokenmillError as error:  # name the objects, not the files of the mirror
+        error.message = error.message.replace(str(mirror.root), mirror.bucket)
+        error.hint = error.hint and error.hint.replace(str(mirror.root), mirror.bucket)
+        raise
+    files = []
+    for file in found.files:
+        key = os.path.relpath(file.path, mirror.root)
+        etag = mirror.objects[key][1]
+        files.append(replace(file, path=f"{mirror.bucket}/{key}", etag=etag))
+    return found.with_files(files)
 
 
 def _expand(address: str) -> list[str]:
     """Return one address, or what a glob matches."""
-    import glob
-
     address = check_address(address)
     if not glob.has_magic(address):
         return [address]
-    if not (matching := globs.match(address)):
+    if not (matching := objects.list_matching(address)):
         raise NotADatasetError(f"no object matches {address!r}")
     return matching
 
@@ -72,7 +102,7 @@ def _read_ours(address: str, split: str | None, ask: Ask, cache: ShardCache) -> 
     if data is None:
         return None
     manifest = Manifest.parse(data, where=where)
-    found = ours.describe(manifest, split, ask, _Bucket(address, cache))
+    found = ours.describe(manifest, address, split, ask, _Bucket(address, cache))
     blocks_file = join(address, block_hashes.file_name(data))
     starts = block_hashes.find_starts(manifest).tolist()
     blocks = {}
@@ -82,15 +112,15 @@ def _read_ours(address: str, split: str | None, ask: Ask, cache: ShardCache) -> 
     return found.with_files(replace(file, blocks=blocks.get(file.path)) for file in found.files)
 
 
-class _Bucket:
+class _Bucket(ours.Folder):
     """A dataset in a store: nothing is fetched when it is opened."""
 
-    def __init__(self, folder: str, cache: ShardCache) -> None:
-        self.folder = folder
+    def __init__(self, address: str, cache: ShardCache) -> None:
+        self.address = address
         self.cache = cache
 
     def path(self, name: str, size: int) -> str:
-        return join(self.folder, name)
+        return join(self.address, name)
 
     def ends(self, path: str, entry: EndsEntry) -> Lazy:
         file = CachedFile(path, entry.num_bytes, entry.xxh3_128, packed=ours.packed(entry))
@@ -102,27 +132,16 @@ class _Bucket:
 
 
 def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> np.ndarray | None:
-    """Return the hashes of the blocks of a shard, from the file of all; None without such a file.
-
-    For a thread that waits for a store: it sends requests itself.
-    """
-    if size > BLOCKS_AT_ONCE:
-        entry = _read_blocks(address, start, stop, size)
-        return None if entry is None else block_hashes.read_entry(entry, digest)
+    """Return the hashes of the blocks of a shard, from the file of all; None without that file."""
     with _reading_blocks:  # all threads need the same file
-        data = _read_blocks(address, 0, size, size)
+        data = _read_blocks(address, size)
     return None if data is None else block_hashes.read_entry(data[start:stop], digest)
 
 
-@functools.lru_cache(maxsize=4096)
-def _read_blocks(address: str, start: int, stop: int, size: int) -> bytes | None:
-    try:
-        about = objects.ObjectStat(size, "", 0)
-        return objects.get_part(address, start, stop, about, hashed=True).data
-    except StoreFailure as failure:
-        if failure.kind == "missing":
-            return None
-        raise
+@functools.lru_cache(maxsize=4)
+def _read_blocks(address: str, size: int) -> bytes | None:
+    """Return the file of all hashes: 2 MB for a dataset of 250 GB."""
+    return objects.read_if_there(address, size)
 
 
 def fetch(cache: ShardCache, file: CachedFile) -> bytes:
@@ -135,3 +154,144 @@ def fetch_ends(cache: ShardCache, file: CachedFile) -> np.ndarray:
     """Return where documents end in a shard: int64."""
     data = fetch(cache, file) if file.size else b""
     return np.frombuffer(data, "<i8")
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A folder that shows the objects of one bucket."""
+
+    root: Path
+    bucket: str
+    """The address of the bucket."""
+    objects: Objects
+    cache: ShardCache
+
+
+def make_mirror(addresses: Sequence[str], cache: ShardCache) -> Mirror:
+    """A mirror of what these addresses mean: an object, a pair without its suffix, a folder."""
+    bucket = split_address(addresses[0]).root
+    if any(
+        not is_remote(address) or split_address(address).root != bucket for address in addresses
+    ):
+        raise ValueError("all files of a dataset must be in one bucket")
+    wanted: Objects = {}
+    objects: Objects = {}
+    folders: set[str] = set()
+    for address in addresses:
+        here, near, near_folders = _look_at(address)
+        wanted |= here
+        objects |= near | here
+        folders |= near_folders
+    known = orjson.dumps([bucket, sorted(objects.items()), sorted(wanted), cache.max_bytes])
+    root = cache.folder.absolute() / f"tokenmill-objects-{xxhash.xxh3_128_hexdigest(known)}"
+    mirror = Mirror(root, bucket, objects, cache)
+    if not (root / MARK).exists():
+        _remove_unused(cache.folder)
+        _fill(mirror, wanted, folders)
+    os.utime(root / MARK)  # used just now
+    return mirror
+
+
+def open_object(path: Path) -> BinaryIO:
+    """Open the object that a file of a mirror shows, with all its bytes."""
+    file, cache = object_at(path)
+    if file.size <= HEAD_BYTES:
+        return path.open("rb", buffering=0)
+    return os.fdopen(cache.open(file), "rb", buffering=0)
+
+
+def object_at(path: Path) -> tuple[CachedFile, ShardCache]:
+    """Return the object that a file of a mirror shows, and the cache for it."""
+    name = _NAME.fullmatch(str(path))
+    assert name is not None, path
+    mirror = _load(name[1])
+    size, etag = mirror.objects[name[2]]
+    return CachedFile(f"{mirror.bucket}/{name[2]}", size, "", etag), mirror.cache
+
+
+@functools.lru_cache(maxsize=8)
+def _load(root: str) -> Mirror:
+    """The mirror of a folder; in any process."""
+    bucket, max_bytes, objects = orjson.loads((Path(root) / MARK).read_bytes())
+    return Mirror(Path(root), bucket, objects, ShardCache(Path(root).parent, max_bytes))
+
+
+def _look_at(address: str) -> tuple[Objects, Objects, set[str]]:
+    """The objects that an address means; those beside it; and the folders beside it."""
+    place = split_address(address)
+    if place.scheme not in WRITABLE:
+        return _probe(address), {}, set()
+    below = {r.key: (r.size, r.etag) for r in objects.list_records(address)}
+    near, folders = objects.list_folder(address.rpartition("/")[0] if place.key else address)
+    beside = {r.key: (r.size, r.etag) for r in near}
+    here = below | {key: value for key, value in beside.items() if _belongs_to(key, place.key)}
+    if not here:
+        raise NotADatasetError(
+            f"there is no object {address}, and none below it",
+            hint="check the address for mistakes" + did_you_mean(place.key, [*beside, *folders]),
+        )
+    here, beside = (
+        {key: value for key, value in found.items() if _is_file_name(key)}
+        for found in (here, beside)
+    )
+    return here, beside, set(filter(_is_file_name, folders))
+
+
+def _probe(address: str) -> Objects:
+    """The object at an https address and those that may be beside it: there is no list."""
+    stem = address.rpartition(".")[0] if "." in address.rpartition("/")[2] else address
+    folder = address.rpartition("/")[0]
+    names = [address, *(base + suffix for base in (address, stem) for suffix in _BESIDE)]
+    found: Objects = {}
+    for name in dict.fromkeys([*names, f"{folder}/meta.json"]):
+        if (known := objects.find(name)) is not None:
+            found[split_address(name).key] = (known.size, known.etag)
+    if not found:
+        raise NotADatasetError(
+            f"there is nothing at {address}",
+            hint="name a file, or the folder of a dataset made by tokenmill; https servers have "
+            "no list of their files",
+        )
+    return found
+
+
+def _belongs_to(key: str, asked: str) -> bool:
+    """Whether an object is the one that was asked for, or a file beside it that describes it."""
+    name = PurePosixPath(key).name
+    wanted = PurePosixPath(asked).name
+    stem = wanted.partition(".")[0]
+    return name == "meta.json" or name == wanted or (bool(stem) and name.startswith(f"{stem}."))
+
+
+def _is_file_name(key: str) -> bool:
+    parts = key.split("/")
+    return not {"", ".", ".."} & set(parts) and all(len(part.encode()) < 250 for part in parts)
+
+
+def _fill(mirror: Mirror, wanted: Objects, folders: set[str]) -> None:
+    """Make the files, the first bytes of those that are wanted, and last the list of them."""
+    for folder in folders:
+        (mirror.root / folder).mkdir(parents=True, exist_ok=True)
+    heads = {
+        key: _begin_head(mirror.bucket, key, *known) for key, known in wanted.items() if known[0]
+    }
+    for key, (size, _) in mirror.objects.items():
+        path = mirror.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            if key in heads:
+                file.write(heads[key].result()[0])
+            file.truncate(size)
+    fields = [mirror.bucket, mirror.cache.max_bytes, mirror.objects]
+    write_atomically(mirror.root / MARK, orjson.dumps(fields), durable=False)
+
+
+def _begin_head(bucket: str, key: str, size: int, etag: str) -> "Future[Part]":
+    stop = min(size, HEAD_BYTES)
+    return objects.begin_part(f"{bucket}/{key}", 0, stop, ObjectStat(size, etag))
+
+
+def _remove_unused(folder: Path) -> None:
+    for mark in folder.glob(f"tokenmill-objects-*/{MARK}"):
+        if time.time() - mark.stat().st_mtime > UNUSED:
+            shutil.rmtree(mark.parent, ignore_errors=True)

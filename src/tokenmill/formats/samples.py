@@ -7,7 +7,7 @@ where the last one ends, in bytes. So a shard stays below 4 GiB.
 import mmap
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import orjson
@@ -15,11 +15,9 @@ import orjson
 from tokenmill.base.strict_json import Maybe, Value
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
-from tokenmill.formats.format import Ask, FolderFormat, FoundData
+from tokenmill.formats.format import SAMPLE_INDEX, SAMPLE_KEYS, Ask, FolderFormat, FoundData
 from tokenmill.formats.held_out import take
-from tokenmill.formats.registry import SAMPLE_INDEX, SAMPLE_KEYS
 from tokenmill.formats.writing import Writer, WriteTarget, write_file
-from tokenmill.reading.token_file import Lazy
 
 MAX_SHARD_BYTES = (1 << 32) - (1 << 20)
 OUR_KEY = "tokenmill"  # in the index, when tokenmill wrote it
@@ -68,16 +66,15 @@ def samples_are_documents(index: dict[str, Any], lengths: np.ndarray) -> bool:
 
 
 def map_samples(
-    path: Path, count: int, *, only_table: bool = False, unpacked: Lazy | None = None
+    path: Path, count: int, length: int = 0, file: BinaryIO | None = None
 ) -> tuple[mmap.mmap, np.ndarray]:
     """Return a map of a shard, and its table: int64, where each sample begins and the last ends.
 
-    `only_table` if nothing after the table is looked at; `unpacked` opens the content of a
-    compressed shard.
+    `length` is how many bytes will be looked at, if more than the table; `file` is the content of
+    a compressed shard.
     """
     why = f"its index ({count:,} samples)"
-    least = 8 + 4 * count
-    mapped = untrusted.map_file(path, least, why, only_least=only_table, unpacked=unpacked)
+    mapped = untrusted.map_file(path, max(length, 8 + 4 * count), why, file)
     stated = int.from_bytes(mapped[:4], "little")
     if stated != count:
         raise untrusted.mixed(
@@ -132,9 +129,6 @@ class SampleWriter(Writer):
             start = end
         if start < len(tokens):
             self._started.append(tokens[start:])
-
-    def discard(self) -> None:
-        self._documents = []
 
     def close(self) -> int:
         assert not self._started, "a document without an end"

@@ -25,32 +25,24 @@ from tokenmill.reading.token_file import Lazy
 
 JSON_LIMIT = 64 << 20
 MIRRORED = "/tokenmill-objects-"
-"""In the path of a file that shows an object of a store (mirror.py)."""
+"""In the path of a file that shows an object of a store (remote.py)."""
 HEAD_BYTES = 128 << 10
 """The first bytes of an object that its file in a mirror holds."""
-MIXED = "tokens and index are of different builds, or one was cut; fetch or write both again"
 
 
-def open_whole(path: Path) -> BinaryIO:
-    """Open a regular file with all its bytes, also where `path` is in a mirror."""
-    if MIRRORED in str(path):
-        from tokenmill.formats.mirror import open_object
+def open_first(path: Path, length: int) -> BinaryIO:
+    """Open a regular file, of which the first `length` bytes will be read, also in a mirror."""
+    if length > HEAD_BYTES and MIRRORED in str(path):
+        from tokenmill.formats.remote import open_object
 
         return open_object(path)
     return open(path, "rb", buffering=0, opener=regular)
 
 
-def _open(path: Path, num_bytes: int) -> BinaryIO:
-    """Open a regular file; in a mirror, only the first bytes of it where these are enough."""
-    if num_bytes <= HEAD_BYTES:
-        return open(path, "rb", buffering=0, opener=regular)
-    return open_whole(path)
-
-
 def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
     """Return the first bytes of a file, and its size."""
     try:
-        with _open(path, length) as file:
+        with open_first(path, length) as file:
             size = os.fstat(file.fileno()).st_size
             return os.pread(file.fileno(), min(length, size), 0), size
     except FileNotFoundError:
@@ -61,18 +53,14 @@ def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
         ) from None
 
 
-def map_file(
-    path: Path, least: int, why: str, *, only_least: bool = False, unpacked: Lazy | None = None
-) -> mmap.mmap:
-    """Return a read-only map of a file that must have at least `least` bytes.
+def map_file(path: Path, length: int, why: str, file: BinaryIO | None = None) -> mmap.mmap:
+    """Return a read-only map of a file, of which the first `length` bytes will be looked at.
 
-    `only_least` if nothing after these is looked at; `unpacked` opens the content of a compressed
-    file.
+    `file` is what is mapped instead: the content of a compressed file.
     """
-    needed = least if only_least else HEAD_BYTES + 1
-    with unpacked() if unpacked else _open(path, needed) as file:
-        expect_at_least(path, os.fstat(file.fileno()).st_size, least, why)
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    with file or open_first(path, length) as opened:
+        expect_at_least(path, os.fstat(opened.fileno()).st_size, length, why)
+        return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def ends_file(path: Path | str, count: int) -> Lazy:
@@ -111,7 +99,7 @@ def read_json(path: Path, form: Form) -> dict[str, Any]:
 def version_of(path: Path) -> tuple[str, str]:
     """Return what names a file and its present content: address and ETag of what a mirror shows."""
     if MIRRORED in str(path):
-        from tokenmill.formats.mirror import object_at
+        from tokenmill.formats.remote import object_at
 
         shown, _ = object_at(path)
         return shown.address, shown.etag
@@ -185,22 +173,22 @@ def expect_version(path: Path, stated: int, expected: int) -> None:
         )
 
 
-def expect_at_least(path: Path, size: int, least: int, why: str, hint: str | None = None) -> None:
+def expect_at_least(path: Path, size: int, least: int, why: str) -> None:
     """Refuse a file that cannot hold what it claims to."""
     if size < least:
         raise TruncatedShardError(
             f"{path} is {size:,} bytes; {why} promises {least:,}",
-            hint=hint or "the file was cut short, or its header is wrong; fetch this file again",
+            hint="the file was cut short, or its header is wrong; fetch this file again",
         )
 
 
-def expect_size(path: Path, size: int, expected: int, why: str, hint: str | None = None) -> None:
+def expect_size(path: Path, size: int, expected: int, why: str) -> None:
     """Refuse a file that is not exactly as long as what it claims to hold."""
-    expect_at_least(path, size, expected, why, hint)
+    expect_at_least(path, size, expected, why)
     if size > expected:
         raise CorruptShardError(
             f"{path} is {size:,} bytes; {why} promises {expected:,}",
-            hint=hint or "there are bytes that nothing accounts for; fetch this file again",
+            hint="there are bytes that nothing accounts for; fetch this file again",
         )
 
 
@@ -211,14 +199,16 @@ def damaged(path: Path | str, what: str) -> CorruptShardError:
 
 def mixed(path: Path | str, what: str) -> CorruptShardError:
     """Return the error for a file that contradicts the one next to it."""
-    return CorruptShardError(f"{path} {what}", hint=MIXED)
+    hint = "tokens and index are of different builds, or one was cut; fetch or write both again"
+    return CorruptShardError(f"{path} {what}", hint=hint)
 
 
-def whole_tokens(path: Path, num_bytes: int, itemsize: int, dtype_name: str) -> int:
+def whole_tokens(path: Path, num_bytes: int, dtype: np.dtype[Any]) -> int:
     """Return the number of tokens in a headerless run of bytes; a remainder is refused."""
-    if num_bytes % itemsize:
+    if num_bytes % dtype.itemsize:
         raise TruncatedShardError(
-            f"{path} has {num_bytes:,} bytes of tokens, no multiple of {itemsize} ({dtype_name})",
+            f"{path} has {num_bytes:,} bytes of tokens, no multiple of {dtype.itemsize} "
+            f"({dtype.name})",
             hint="the file was cut short, or its tokens are of another dtype",
         )
-    return num_bytes // itemsize
+    return num_bytes // dtype.itemsize

@@ -25,8 +25,7 @@ from tokenmill.errors import (
 from tokenmill.hub.remote_files import OUR_FOLDER
 from tokenmill.look.examine import Examination, examine
 from tokenmill.look.token_sample import BUDGET, Trap, spread
-from tokenmill.shards.entries import STATE_FILE_NAME
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import STATE_FILE_NAME, Manifest
 from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 

@@ -11,9 +11,9 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
+from tokenmill.formats.format import TOKEN_SUFFIXES
 from tokenmill.formats.held_out import is_named
 from tokenmill.formats.not_tokens import known_head, likely_dtype
-from tokenmill.formats.registry import TOKEN_SUFFIXES
 from tokenmill.formats.untrusted import head
 from tokenmill.look import document_traps, misread, overlap, shard_files, wrong_tokenizer
 from tokenmill.look.inspect import open_splits

@@ -10,9 +10,7 @@ jobs.py             a preparation as numbered jobs, for Slurm and others
 retokenize.py       a dataset is the input: its documents become text, then other ids
 pretokenize.py      one text file becomes one .npy: a preparation with another output
 train_tokenizer.py  text files become a tokenizer: likewise
-count_words.py      its two stages: count groups of parts, then add up what they counted
-word_runs.py        the file of counted words, sorted by hash, and the sum of many
-choose_words.py     the words that fit into the memory
+count_words.py      its own stages: words are counted, added up, and chosen
 """
 
 from tokenmill.preparation.planning.settings import Details, Run

@@ -146,12 +146,27 @@ class TextArray:
     def work_folder(self) -> Path:
         return self.npy.with_name(f".{self.npy.name}.work")
 
+    @property
+    def _wanted(self) -> dict[str, str]:
+        """Everything the ids depend on, besides the text."""
+        return {"fingerprint": self.tokenizer.fingerprint, "separator": self.separator or ""}
+
     def write(self, progress: Progress, unit_bytes: int) -> Pretokenized:
         """Run all stages, and put the array in its place."""
+        settings = Settings(
+            tokenizer=self.tokenizer.name,
+            separator=self.separator,
+            val_fraction=0,
+            long_line=min(PIECE, unit_bytes),
+        )
+        units = tuple(cut_into_units([self.source], unit_bytes))
         with _hold_work_folder(self.work_folder) as workspace:
-            plan = self._begin(workspace, unit_bytes)
+            plan = Plan(workspace, settings, (self.source,), units)
+            check_space(plan)
+            plan = begin(plan, self.tokenizer, restart=True)  # work for another is thrown away
+            workspace.take_up()
             this = Preparation(plan, None, LocalExecutor(1), progress)
-            units = this.run("encode")
+            encoded = this.run("encode")
             this.run("join")
             array = workspace.path("npy", self.npy.name)
             num_tokens = write_npy(plan, array, self.dtype)
@@ -159,9 +174,21 @@ class TextArray:
                 raise BadInputError(f"{self.source.name} is empty: there is nothing to tokenize")
             check_unchanged(self.source)
             num_documents = sum(part.num_documents for part in load_parts(this.out_dir))
-            num_characters = sum(unit["counts"].get("characters", 0) for unit in units)
+            num_characters = sum(unit["counts"].get("characters", 0) for unit in encoded)
             self._publish(array)
         return self._result(num_tokens, num_documents if self.separator else 0, num_characters)
+
+    def _publish(self, array: Path) -> None:
+        """Put the tokenizer and the array in place; an array made otherwise is removed first."""
+        if self._made_with() != self._wanted:
+            self.npy.unlink(missing_ok=True)
+        state = {**self.tokenizer.state(), "separator": self.separator or ""}
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        # Written in the work folder: a killed run leaves nothing half written next to the text.
+        written = array.with_name(self.state_file.name)
+        write_atomically(written, orjson.dumps(state, option=options))
+        rename_durably(written, self.state_file)
+        rename_durably(array, self.npy)
 
     def find_kept(self) -> Pretokenized | None:
         """Return the array that is there, if it is newer than the text.
@@ -175,65 +202,24 @@ class TextArray:
             ids = np.load(self.npy, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError) as error:
             raise MismatchError(f"{newer} it is not a .npy of ids: {error}", hint=AGAIN) from None
-        if ids.dtype != self.dtype or ids.ndim != 1:
-            raise MismatchError(
-                f"{newer} it holds {ids.dtype.name} {ids.shape}, not {self.dtype.name}",
-                hint=f'{AGAIN}; dtype="{ids.dtype.name}" keeps it',
-            )
-        made = self._made_with()
-        if made is None:
-            raise MismatchError(
-                f"{newer} {self.state_file} does not say how it was made", hint=AGAIN
-            )
-        for name, value in self._wanted.items():
-            if made[name] != value:
+        made = {"dtype": str(ids.dtype), "dimensions": ids.ndim, **self._made_with()}
+        for name, value in {"dtype": str(self.dtype), "dimensions": 1, **self._wanted}.items():
+            if made.get(name) != value:
                 kind = TokenizerMismatchError if name == "fingerprint" else MismatchError
-                what = f"{newer} was made with {name} {made[name]!r}, not {value!r}"
-                raise kind(what, hint=AGAIN)
+                known = f"made with {name} {made[name]!r}" if name in made else f"of unknown {name}"
+                raise kind(f"{newer} is {known}, not {value!r}", hint=AGAIN)
         if self.work_folder.exists():  # its run was killed after the array was in its place
             with suppress(LockedError), _hold_work_folder(self.work_folder):
                 pass
         return self._result(len(ids), 0, None, kept=True)
 
-    @property
-    def _wanted(self) -> dict[str, str]:
-        """Everything the ids depend on, besides the text."""
-        return {"fingerprint": self.tokenizer.fingerprint, "separator": self.separator or ""}
-
-    def _made_with(self) -> dict[str, str] | None:
-        """The same of the array that is there; None where that is not known."""
+    def _made_with(self) -> dict[str, str]:
+        """Return what the array that is there was made with; nothing where that is not known."""
         try:
             state = orjson.loads(self.state_file.read_bytes())
             return {name: str(state[name]) for name in self._wanted}
         except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def _begin(self, workspace: Workspace, unit_bytes: int) -> Plan:
-        """Write the plan, or take up the same one; work for another is thrown away."""
-        settings = Settings(
-            tokenizer=self.tokenizer.name,
-            separator=self.separator,
-            val_fraction=0,
-            long_line=min(PIECE, unit_bytes),
-        )
-        units = tuple(cut_into_units([self.source], unit_bytes))
-        plan = Plan(workspace, settings, (self.source,), units)
-        check_space(plan)
-        plan = begin(plan, self.tokenizer, restart=True)
-        workspace.take_up()
-        return plan
-
-    def _publish(self, array: Path) -> None:
-        """Put the tokenizer and the array in place; an array made otherwise is removed first."""
-        if self._made_with() != self._wanted:
-            self.npy.unlink(missing_ok=True)
-        state = {**self.tokenizer.state(), "separator": self.separator or ""}
-        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        # Written in the work folder: a killed run leaves nothing half written next to the text.
-        written = array.with_name(self.state_file.name)
-        write_atomically(written, orjson.dumps(state, option=options))
-        rename_durably(written, self.state_file)
-        rename_durably(array, self.npy)
+            return {}
 
     def _result(
         self, num_tokens: int, num_documents: int, num_characters: int | None, *, kept: bool = False
@@ -258,23 +244,24 @@ def _hold_work_folder(folder: Path) -> Iterator[Workspace]:
     Finished units stay after an interrupt or a failing disk, to resume from; the folder is removed
     after success, and after any other error, which would come again.
     """
+    stays = False
     try:
         with hold_workspace(folder, break_lock=False) as workspace:
             try:
                 yield workspace
-            except (OSError, Stopped):
+            except (OSError, Stopped, KeyboardInterrupt):
+                stays = True
                 raise
-            except Exception:
-                workspace.forget()
-                raise
-            workspace.forget()
+            finally:
+                if not stays:
+                    workspace.forget()
     finally:
         with suppress(OSError):
             folder.rmdir()
 
 
 def npy_beside(path: Path) -> Path:
-    """`corpus.npy` for `corpus.txt` or `corpus.txt.gz`."""
+    """Return `corpus.npy` for `corpus.txt` or `corpus.txt.gz`."""
     stem = path.name[: len(path.name) - len("".join(suffixes(path.name)))]
     return path.with_name(f"{stem}.npy")
 
@@ -282,7 +269,17 @@ def npy_beside(path: Path) -> Path:
 def _find_texts(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
     owners: dict[Path, Source] = {}
     for path in map(Path, paths):
-        source = _find_text(path)
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder; `tokenmill prepare` takes folders")
+        if path.suffix == ".npy":
+            raise ValueError(f"{path} is an array already; give the text it comes from")
+        source = make_source(os.path.abspath(path), str(path))
+        if source.kind != "text":
+            raise BadInputError(
+                f"{path} is {source.kind}, not plain text",
+                hint=f"tokenmill prepare {path} -o OUT reads its documents",
+                source=str(path),
+            )
         npy = npy_beside(path).resolve()
         if npy in owners:
             raise ValueError(f"{owners[npy].name} and {path} would both become {npy}")
@@ -290,21 +287,6 @@ def _find_texts(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
     if not owners:
         raise ValueError("no text file was given")
     return list(owners.values())
-
-
-def _find_text(path: Path) -> Source:
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; `tokenmill prepare` takes folders")
-    if path.suffix == ".npy":
-        raise ValueError(f"{path} is an array already; give the text it comes from")
-    source = make_source(os.path.abspath(path), str(path))
-    if source.kind != "text":
-        raise BadInputError(
-            f"{path} is {source.kind}, not plain text",
-            hint=f"tokenmill prepare {path} -o OUT reads its documents",
-            source=str(path),
-        )
-    return source
 
 
 def _choose_tokenizer(tokenizer: str | Tokenizer, sources: list[Source]) -> Tokenizer:

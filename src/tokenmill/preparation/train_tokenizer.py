@@ -6,30 +6,39 @@ is encoded is the text itself). Then, instead of shards, there are:
     words        count the words of all documents                      count_words.py
     add-words    add up what was counted                               count_words.py
     merges       learn merges from the words, in one process           tokens/merges.py
-    files        tokenizer.json, tokenizer.tiktoken and training.json  workspace/trained_folder.py
+    files        tokenizer.tiktoken, the tokens with their ranks; training.json, the settings and
+                 the outcome; tokenizer.json, last: with it, the tokenizer is complete
 
-The merges are the same for any number of workers, run through or killed and started again. Memory
-holds the different words, never the text; with `max_ram` rare words may be left out, by the rule in
-choose_words.py.
+No clock, host name, worker count or absolute path is in any of the files: they are the same for any
+number of workers, run through or killed and started again. Memory holds the different words, never
+the text; with `max_ram` rare words may be left out.
 """
 
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
+import orjson
+
+from tokenmill.base.atomic import write_atomically
 from tokenmill.base.human import plural
-from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import refuse_fields, takes_keywords_of
-from tokenmill.errors import BadInputError
+from tokenmill.errors import BadInputError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.preparation.choose_words import ChosenWords, choose_words
-from tokenmill.preparation.count_words import count_all_words
+from tokenmill.preparation.count_words import choose_words, count_all_words
 from tokenmill.preparation.planning.inputs import Inputs, find_inputs
 from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
-from tokenmill.preparation.planning.plan import Plan, begin, list_differences, read_plan
+from tokenmill.preparation.planning.plan import (
+    Plan,
+    begin,
+    list_differences,
+    other_settings,
+    read_plan,
+)
 from tokenmill.preparation.planning.settings import (
     DETAILS,
     NO_DETAILS,
@@ -38,21 +47,16 @@ from tokenmill.preparation.planning.settings import (
     Run,
     Settings,
     SettingsKeywords,
+    list_other_settings,
     with_details,
 )
 from tokenmill.preparation.planning.sizes import check_space, is_small_job
 from tokenmill.preparation.prepare import cut_inputs, find_documents
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.workspace.target import hold_workspace
-from tokenmill.preparation.workspace.trained_folder import (
-    NOT_TRAINING,
-    find_trained,
-    refuse_strange,
-    what_is_wanted,
-    write_trained,
-)
 from tokenmill.preparation.workspace.work_folder import Workspace
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.shards.manifest import PREPARATION_FOLDER
+from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.tokens.bytes_and_chars import BytesTokenizer
 from tokenmill.tokens.merges import learn_merges
 from tokenmill.tokens.split_patterns import PATTERNS, find_pattern
@@ -60,6 +64,14 @@ from tokenmill.tokens.tiktoken_file import END_OF_TEXT
 from tokenmill.tokens.trained_files import TrainedTokenizer
 from tokenmill.tokens.words import check_pattern
 
+JSON_FILE = "tokenizer.json"
+RANK_FILE = "tokenizer.tiktoken"
+TRAINING_FILE = "training.json"
+# Fields of `Settings` that are about tokens and shards.
+NOT_TRAINING = (
+    *("tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype"),
+    *("tokens_per_shard", "val_fraction", "compress"),
+)
 MOST_IDS = 1 << 20
 
 
@@ -118,7 +130,7 @@ def train_tokenizer(
     refuse_fields("train_tokenizer", run, "engine", "ray_address", "work_dir")
     memory = fit_into_memory(workers, run.max_ram)
     given = with_details(settings, details)
-    asked = replace(Settings(**given), tokenizer="bytes", token_pattern=pattern, val_fraction=0.0)
+    asked = Settings(**given, tokenizer="bytes", token_pattern=pattern, val_fraction=0.0)
     refuse_strange(out)
     with hold_workspace(out, break_lock=run.break_lock) as workspace:
         sources = find_inputs(inputs, {}, out, workspace, asked, run.progress)
@@ -127,20 +139,26 @@ def train_tokenizer(
             return Training(**found, already_there=True)
         if overwrite:
             _clear_other_work(workspace, asked, sources)
-        plan, processes = _begin(workspace, asked, sources, memory, run)
-        if workers is None and is_small_job(plan):
-            processes = 1
-        words, counted = _count(plan, processes, memory.max_ram, run.progress)
-        steps = learn_merges(words.text, words.lengths, words.counts, num_merges)
+        plan = _begin(workspace, asked, sources, memory, run)
+        files, counted = _count(plan, memory, workers, run)
+        words, least_count, num_left_out = choose_words(files, memory.max_ram)
+        if not len(words.counts):
+            workspace.forget()
+            raise BadInputError(
+                "the inputs hold no text to learn from", hint="are these the right files?"
+            )
+        lengths = words.lengths.astype(np.int64)
+        counts = words.counts.astype(np.int64)
+        steps = learn_merges(words.text.tobytes(), lengths, counts, num_merges)
         merges = list(run.progress.follow("merges", steps, total=num_merges))
         trained = TrainedTokenizer(pattern, merges, special)
-        outcome = {
+        outcome: dict[str, Any] = {
             "vocab_size": trained.vocab_size,
             "special_ids": trained.special_ids,
             **counted,
-            "words": len(words.counts) + words.left_out,
-            "left_out_words": words.left_out,
-            "least_count": words.least_count,
+            "words": len(words.counts) + num_left_out,
+            "left_out_words": num_left_out,
+            "least_count": least_count,
         }
         write_trained(out, trained, wanted, outcome)
         workspace.remove()
@@ -166,21 +184,29 @@ def check_vocabulary(vocab_size: int, special: Sequence[str]) -> int:
 
 
 def _begin(
-    workspace: Workspace,
-    settings: Settings,
-    sources: Sequence[Source],
-    memory: Memory,
-    run: Run,
-) -> tuple[Plan, int]:
-    """Write the plan, or take up the same one; return it and the number of workers that fit."""
+    workspace: Workspace, settings: Settings, sources: Sequence[Source], memory: Memory, run: Run
+) -> Plan:
+    """Write the plan, or take up the same one."""
     plan = Plan(workspace, settings, tuple(sources), (), memory.chunk_bytes)
     plan = cut_inputs(plan, run.unit_bytes)
     check_space(plan, shards=False)
-    is_cut = settings.token_pattern in PATTERNS
-    tokenizer = BytesTokenizer(whole_words=is_cut, whole_texts=not is_cut)
+    tokenizer = BytesTokenizer(cut_at="words" if settings.token_pattern in PATTERNS else "nothing")
     plan = begin(plan, tokenizer, say=run.progress.say)
     workspace.take_up()
-    return plan, decide_limits(plan, memory)
+    return plan
+
+
+def _count(
+    plan: Plan, memory: Memory, workers: int | None, run: Run
+) -> tuple[list[Path], dict[str, int]]:
+    """Return files of all words, each word once, and counts of their text."""
+    processes = decide_limits(plan, memory)
+    if workers is None and is_small_job(plan):
+        processes = 1
+    with LocalExecutor(processes) as executor:
+        this = Preparation(plan, None, executor, run.progress)
+        find_documents(this)
+        return count_all_words(this)
 
 
 def _clear_other_work(workspace: Workspace, settings: Settings, sources: Sequence[Source]) -> None:
@@ -190,18 +216,64 @@ def _clear_other_work(workspace: Workspace, settings: Settings, sources: Sequenc
         workspace.clear(keep=[os.path.basename(source.path) for source in sources])
 
 
-def _count(
-    plan: Plan, processes: int, max_ram: int | None, progress: Progress
-) -> tuple[ChosenWords, dict[str, Any]]:
-    """Return all words that fit into the memory, and counts of the text they are from."""
-    with LocalExecutor(processes) as executor:
-        this = Preparation(plan, None, executor, progress)
-        find_documents(this)
-        files, counted = count_all_words(this)
-    words = choose_words(files, max_ram)
-    if not len(words.counts):
-        plan.workspace.forget()
-        raise BadInputError(
-            "the inputs hold no text to learn from", hint="are these the right files?"
+def refuse_strange(folder: Path) -> None:
+    """Refuse a folder that holds something else."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, but a tokenizer is a folder; name another output")
+    strangers = sorted(os.listdir(folder)) if folder.exists() else []
+    if strangers and not {TRAINING_FILE, PREPARATION_FOLDER} & set(strangers):
+        raise SettingsMismatchError(
+            f"{folder} holds {plural(len(strangers), 'file')} (such as {strangers[0]!r}) but no "
+            "tokenizer that was trained here",
+            hint="name an empty or new folder; only what tokenmill made is ever replaced",
         )
-    return words, counted
+
+
+def what_is_wanted(
+    settings: Settings, sources: Sequence[Source], vocab_size: int, special: Sequence[str]
+) -> dict[str, Any]:
+    """Everything that decides the result, as it is stored."""
+    given = {name: v for name, v in settings.to_json().items() if name not in NOT_TRAINING}
+    return {
+        "vocab_size": vocab_size,
+        "pattern": settings.token_pattern,
+        "special": list(special),
+        **given,
+        "inputs": [[printable(source.name), source.size] for source in sources],
+    }
+
+
+def find_trained(
+    folder: Path, wanted: Mapping[str, Any], sources: Sequence[Source]
+) -> dict[str, Any] | None:
+    """Return the outcome of the same training, if it was finished before; refuse another one."""
+    if not (folder / JSON_FILE).exists():
+        return None
+    try:
+        training = orjson.loads((folder / TRAINING_FILE).read_bytes())
+        lines = list_other_settings(dict(training["asked"]), wanted)
+        outcome = dict(training["outcome"])
+    except (OSError, ValueError, LookupError, TypeError):
+        outcome = {}
+        lines = list_other_settings({}, wanted)
+    made = (folder / JSON_FILE).stat().st_mtime_ns
+    lines += [
+        f"input {printable(source.name)}   may have changed after the tokenizer was trained"
+        for source in sources
+        if source.mtime_ns > made
+    ]
+    if lines:
+        hint = "use another folder, or overwrite=True to replace it"
+        raise other_settings(f"{folder} holds a tokenizer", lines, hint)
+    return outcome
+
+
+def write_trained(
+    folder: Path, trained: TrainedTokenizer, wanted: Mapping[str, Any], outcome: Mapping[str, Any]
+) -> None:
+    """Write all files, each whole or not at all."""
+    about = {"asked": wanted, "outcome": outcome}
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    write_atomically(folder / RANK_FILE, trained.to_tiktoken())
+    write_atomically(folder / TRAINING_FILE, orjson.dumps(about, option=options))
+    write_atomically(folder / JSON_FILE, trained.to_tokenizer_json())

@@ -18,8 +18,7 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-from tokenmill.shards.entries import ShardEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, ShardEntry
 
 BLOCK_BYTES = 1 << 20
 MAGIC = b"tokenmill-blocks"

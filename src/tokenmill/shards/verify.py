@@ -19,20 +19,31 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
 from tokenmill.base.address import WRITABLE, is_remote, join, split
-from tokenmill.base.hashing import hash_file
+from tokenmill.base.hashing import hash_file, regular
 from tokenmill.errors import CorruptShardError
-from tokenmill.shards.entries import NamedFile, ShardEntry
-from tokenmill.shards.manifest import FILE_NAME, ITEM_SIZE, PREPARATION_FOLDER, Manifest
-from tokenmill.shards.packed import read_blocks, read_ends
+from tokenmill.reading.frames import open_frames, unpacked_stream
+from tokenmill.reading.token_file import FRAMED
+from tokenmill.shards.manifest import (
+    FILE_NAME,
+    ITEM_SIZE,
+    PREPARATION_FOLDER,
+    EndsEntry,
+    Manifest,
+    NamedFile,
+    PackableEntry,
+    ShardEntry,
+)
 
 _Positions = npt.NDArray[np.uint64]
 _FETCH = "fetch this file again, or prepare the dataset again"
+_BLOCK = 8 << 20  # bytes; a multiple of every item size
 _REBUILD = "the dataset was written by a tokenmill with a defect; prepare it again"
 
 
@@ -105,6 +116,29 @@ def share_of(subset: str) -> float:
     if not 0 < percent <= 100:
         raise ValueError(f"subset={subset!r} is not a percentage between 0 and 100 such as '5%'")
     return percent / 100
+
+
+def read_blocks(folder: Path, entry: PackableEntry) -> Iterator[bytes | memoryview]:
+    """The content of a file in order, in blocks that hold whole ids or ends."""
+    if entry.packed is not None:
+        frames = open_frames(folder / entry.packed.file, entry.num_bytes, entry.packed.num_bytes)
+        yield from frames.read(0, entry.num_bytes)
+        return
+    with open(folder / entry.file, "rb", opener=regular) as file:
+        while block := file.read(_BLOCK):
+            yield block
+
+
+def unpacked(file: BinaryIO, entry: PackableEntry) -> BinaryIO:
+    """The content of an entry from its start, where its file is open already; owns the file."""
+    if entry.packed is None:
+        return file
+    return unpacked_stream(file, FRAMED, entry.packed.file, entry.num_bytes)
+
+
+def read_ends(folder: Path, entry: EndsEntry) -> np.ndarray:
+    """Where documents end in a shard: uint64."""
+    return np.frombuffer(b"".join(read_blocks(folder, entry)), "<u8")
 
 
 def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
@@ -185,14 +219,15 @@ def _check_shard(
     except CorruptShardError as error:
         file = next(file for file in shard.files if file.file in error.message)
         return [Finding(file.file, "frame", "sound frames", error.message, _FETCH)]
-    if findings := _check_hash(shard.on_disk.file, shard.xxh3_128, digest):
-        return findings
     name = shard.ends.on_disk.file
-    digest = xxhash.xxh3_128_hexdigest(ends.data)
-    if findings := _check_hash(name, shard.ends.xxh3_128, digest):
-        return findings
-    for file in shard.files if shard.packed or shard.ends.packed else ():
-        if findings := _check_hash(file.file, file.xxh3_128, hash_file(folder / file.file)):
+    hashes = [
+        (shard.on_disk.file, shard.xxh3_128, digest),
+        (name, shard.ends.xxh3_128, xxhash.xxh3_128_hexdigest(ends.data)),
+    ]
+    for file in filter(None, (shard.packed, shard.ends.packed)):
+        hashes.append((file.file, file.xxh3_128, hash_file(folder / file.file)))
+    for hashed in hashes:
+        if findings := _check_hash(*hashed):
             return findings
     if largest >= (vocab_size := manifest.tokenizer.vocab_size):
         expected = f"ids below {vocab_size:,}"

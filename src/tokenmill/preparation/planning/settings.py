@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 
 from tokenmill.base.progress import Progress
 from tokenmill.base.suggest import one_of
-from tokenmill.shards.entries import checked_compression, level_of
+from tokenmill.shards.manifest import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
 UNIT_BYTES = 32 << 20

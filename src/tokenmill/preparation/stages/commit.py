@@ -15,8 +15,7 @@ from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
 from tokenmill.shards.card import write_tokenizer_and_card
-from tokenmill.shards.entries import SourceEntry, SplitEntry, TokenizerEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, SourceEntry, SplitEntry, TokenizerEntry
 
 _SYNCED_AT_ONCE = 16
 _FEW = 4  # are synced before threads are imported

@@ -8,7 +8,6 @@ work_folder.py       `.preparation/`: its files, tasks and their receipts
 receipt_log.py       finished tasks: each process writes a log, everyone reads all
 target.py            a new folder, a dataset that is added to, or one that is replaced
 existing_dataset.py  what is in the output already: whole, the same, and what may be added
-trained_folder.py    the folder of a trained tokenizer
 remote_target.py     a target in a bucket
 uploads.py           one writer per prefix of a bucket, and what it uploads
 """

@@ -38,9 +38,15 @@ from tokenmill.preparation.planning.plan import (
 from tokenmill.preparation.planning.settings import Settings, list_other_settings
 from tokenmill.preparation.stages import commit
 from tokenmill.preparation.stages.accounts import Summary, summarize
-from tokenmill.shards.entries import FileEntry, PackableEntry, ShardEntry, SourceEntry
-from tokenmill.shards.manifest import FILE_NAME, Manifest
-from tokenmill.shards.packed import unpacked
+from tokenmill.shards.manifest import (
+    FILE_NAME,
+    FileEntry,
+    Manifest,
+    PackableEntry,
+    ShardEntry,
+    SourceEntry,
+)
+from tokenmill.shards.verify import unpacked
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
 from tokenmill.tokens.tokenizer import Tokenizer

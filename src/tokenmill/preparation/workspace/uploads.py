@@ -25,8 +25,7 @@ from tokenmill.errors import LockedError, PrepareError
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.block_hashes import file_name, hash_blocks, parse, to_bytes
-from tokenmill.shards.entries import ShardEntry
-from tokenmill.shards.manifest import Manifest
+from tokenmill.shards.manifest import Manifest, ShardEntry
 from tokenmill.stores import objects
 
 CLAIM = ".tokenmill-claim.json"
