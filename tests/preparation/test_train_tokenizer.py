@@ -27,7 +27,7 @@ from tokenmill.preparation.count_words import (
     read_words,
     write_words,
 )
-from tokenmill.preparation.planning.memory_budget import PER_DRIVER
+from tokenmill.preparation.planning.limits import PER_DRIVER
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.tiktoken_file import parse_ranks

@@ -24,7 +24,7 @@ import xxhash
 
 from tokenmill.base.atomic import keep, new_file
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.planning.memory_budget import PER_DRIVER
+from tokenmill.preparation.planning.limits import PER_DRIVER
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stage_table import Preparation, Stage
 from tokenmill.preparation.stages.decide import DROPPED, Decision, decisions_on

@@ -30,7 +30,13 @@ from tokenmill.errors import BadInputError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.count_words import choose_words, count_all_words
 from tokenmill.preparation.planning.inputs import Inputs, find_inputs
-from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.planning.limits import (
+    Memory,
+    check_space,
+    decide_limits,
+    fit_into_memory,
+    is_small_job,
+)
 from tokenmill.preparation.planning.plan import (
     Plan,
     begin,
@@ -49,7 +55,6 @@ from tokenmill.preparation.planning.settings import (
     list_other_settings,
     with_details,
 )
-from tokenmill.preparation.planning.sizes import check_space, is_small_job
 from tokenmill.preparation.prepare import cut_inputs, find_documents
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.workspace.target import hold_workspace

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill.base.hashing import hash_file
-from tokenmill.preparation.planning.memory_budget import load_limits, one_at_a_time
+from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.unit_text import read_chunks
 from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, drop_lines, read_kept
