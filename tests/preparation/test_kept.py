@@ -12,8 +12,8 @@ from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
 from tokenmill.preparation.planning.limits import has_room_for_text
 from tokenmill.preparation.planning.plan import load_plan
+from tokenmill.preparation.stages.cleaned_text import hash_lines
 from tokenmill.preparation.stages.duplicates import Search
-from tokenmill.preparation.stages.line_hashes import hash_lines
 
 SETTINGS = {
     "tokenizer": "bytes", "dedup": "lines", "tokens_per_shard": 20_000, "unit_bytes": 10_000

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from text.naive import naive_clean
 
 from tokenmill import kernel
-from tokenmill.text.cleaning.characters import nfc_table
-from tokenmill.text.cleaning.clean import clean, join_edge
+from tokenmill.text.cleaning.clean import clean, join_edge, nfc_table
 from tokenmill.text.cleaning.line_work import find_lines
 from tokenmill.text.reading.align import may_cut_inside
 from tokenmill.text.reading.chunks import Edge

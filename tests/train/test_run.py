@@ -267,7 +267,7 @@ def test_a_second_run_of_one_name_is_refused(corpus):
 def test_too_little_held_out_data_is_named(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros(200, np.uint16))
 
-    with pytest.raises(TokenmillError, match=r"validation split has 20 tokens.*needs 33"):
+    with pytest.raises(TokenmillError, match=r"validation split val has 20 tokens.*needs 33"):
         train(
             {**TINY, "out_dir": str(tmp_path), "train_data_path": str(tmp_path / "x.npy")},
             quiet=True,

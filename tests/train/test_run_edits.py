@@ -19,7 +19,7 @@ from tokenmill.edits import Add, Reweight, Skip
 from tokenmill.errors import OrderMismatchError, SettingsMismatchError, TokenmillError
 from tokenmill.train import train
 from tokenmill.train.edits_file import edits_of_run, words_of
-from tokenmill.train.run_loader import open_run
+from tokenmill.train.run_data import open_run
 from tokenmill.train.run_page import trained_part
 
 SETTINGS = {
@@ -394,14 +394,14 @@ from pathlib import Path
 import numpy as np, torch
 from tokenmill import from_array
 from tokenmill.torch import TorchLoader
-from tokenmill.train.collectives import process_group
-from tokenmill.train.take_edits import RunEdits
+from tokenmill.train.collectives import process_group, texts_of_ranks
+from tokenmill.train.edits_file import RunEdits
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 os.chdir(folder / f"rank{rank}")  # a relative path is another one on each rank
 with process_group(torch.device("cpu")):
     loader = TorchLoader(from_array(np.arange(5000)), batch_size=2, block_size=8)
-    edits = RunEdits(folder, loader, is_main=rank == 0, say=print)
+    edits = RunEdits(folder, loader, is_main=rank == 0, share=texts_of_ranks, say=print)
     edits.start()
     with (folder / "edits.jsonl").open("a") as file:
         if rank == 0:
@@ -414,7 +414,7 @@ with process_group(torch.device("cpu")):
     assert [edit["kind"] for edit in loader.loader.edits] == ["skip"]
     other = TorchLoader(from_array(np.arange(5000 + rank)), batch_size=2, block_size=8)
     try:
-        RunEdits(folder, other, is_main=rank == 0, say=print).start()
+        RunEdits(folder, other, is_main=rank == 0, share=texts_of_ranks, say=print).start()
     except Exception as error:
         print(error)
 """

@@ -11,7 +11,7 @@ from train_runs import TINY, text
 import tokenmill
 from tokenmill.cli import main
 from tokenmill.train import train
-from tokenmill.train.run_loader import open_run
+from tokenmill.train.run_data import open_run
 
 SETTINGS = {**TINY, "max_iters": 30, "checkpoint_interval": 5, "keep_checkpoints": 20}
 

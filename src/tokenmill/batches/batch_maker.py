@@ -66,8 +66,8 @@ class BatchMaker:
         self._max_documents = max_documents
         self._find_banned = find_banned
         self._augmenter = augmenter
-        # Rows that are augmented, with their labels, should stay in the processor's cache.
-        tokens = TOKENS_AT_ONCE if augmenter is None else TOKENS_AT_ONCE // 4
+        # Rows that are augmented have labels, too: fewer of them stay in the processor's cache.
+        tokens = TOKENS_AT_ONCE if augmenter is None else TOKENS_AT_ONCE // 2
         self._max_batches_at_once = max(1, tokens // (share.batch_size * order.block_size))
         self._coming: tuple[Located, int] | None = None  # the steps from a number on
         reader.follow(self.spans_to_come)

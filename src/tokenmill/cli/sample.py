@@ -20,7 +20,7 @@ from tokenmill.cli.train import needs_torch
 @value("--device", "NAME", "`cpu`, `cuda`, `cuda:1` or `mps`", default="auto")
 @prints_outcome
 def command(
-    run: str, prompt: str | None, top_k: int, seed: int, num_samples: int, quiet: bool, **how: Any
+    run: str, prompt: str | None, top_k: int, seed: int, num_samples: int, **how: Any
 ) -> Outcome:
     """Generate text with the model of RUN, the folder that `tokenmill train` made.
 

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from tokenmill import dataset
+from tokenmill.base.suggest import one_of
 from tokenmill.compat.text_file import encode_text, split_array
 from tokenmill.compat.tokenized_dataset import BatchesOnDemand
 from tokenmill.dataset import TokenDataset
@@ -34,13 +35,13 @@ class GPTDataLoader:
     ) -> None:
         self.config = config
         self.dataset_dir = dataset_dir
-        known = load_tokenizer.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
-        self.tokenizer: Any = known
-        self._rank = rank
-        self._world_size = world_size
+        if isinstance(tokenizer, str):
+            tokenizer = load_tokenizer.load(tokenizer)
+        self.tokenizer: Any = tokenizer
+        self._ranks = {"rank": rank, "world_size": world_size}
         self._splits: dict[str, BatchesOnDemand] = {}
         if dataset_dir is not None:
-            named = known if hasattr(known, "fingerprint") else None
+            named = tokenizer if hasattr(tokenizer, "fingerprint") else None
             for split in ("train", "val"):
                 self._add(split, dataset.open(dataset_dir, split, tokenizer=named))
 
@@ -63,18 +64,16 @@ class GPTDataLoader:
             data,
             block_size=int(self._setting("block_size")),
             seed=int(self._setting("seed", 0)),
-            rank=self._rank,
-            world_size=self._world_size,
+            **self._ranks,
         )
 
     def get_batch(self, split: str = "train") -> tuple[Tensor, Tensor]:
         """The next (inputs, targets) of a split, each (batch_size, block_size) int64."""
-        if split not in self._splits:
-            if self._splits:
-                raise ValueError(f"unknown split {split!r}; known are: {', '.join(self._splits)}")
+        if not self._splits:
             raise NotADatasetError(
                 "no data yet", hint="call prepare_data(text), or pass dataset_dir="
             )
+        one_of("split", split, self._splits)
         size = int(self._setting("batch_size"))
         return self._splits[split].get_batch(size, self._setting("device", "auto"))
 

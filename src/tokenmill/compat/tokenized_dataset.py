@@ -17,14 +17,13 @@ from tokenmill.torch.torch_loader import TorchLoader
 
 
 class BatchesOnDemand:
-    """Gives the next rows of the order; no row comes twice in an epoch, none is missed."""
+    """Gives the next rows of the order; no row comes twice in an epoch, none is missed.
 
-    def __init__(
-        self, data: Any, *, block_size: int, seed: int, rank: int | None, world_size: int | None
-    ) -> None:
-        self.data = data
-        self.block_size = block_size
-        self._options: dict[str, Any] = {"seed": seed, "rank": rank, "world_size": world_size}
+    `options` are those of a TorchLoader, without the batch size and the device.
+    """
+
+    def __init__(self, data: Any, **options: Any) -> None:
+        self._open = functools.partial(TorchLoader, data, **options)
 
     @functools.cached_property
     def _loader(self) -> TorchLoader:
@@ -56,9 +55,6 @@ class BatchesOnDemand:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a state, refused at once if it belongs to other data."""
         self._loader.load_state_dict(state)
-
-    def _open(self, **options: Any) -> TorchLoader:
-        return TorchLoader(self.data, block_size=self.block_size, **self._options, **options)
 
 
 class TokenizedDataset(BatchesOnDemand):

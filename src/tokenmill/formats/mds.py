@@ -40,8 +40,7 @@ from tokenmill.formats.writing import write_file
 from tokenmill.reading.token_file import Lazy, Packed, TokenFile
 
 if TYPE_CHECKING:
-    from tokenmill.reading.cached_file import CachedFile
-    from tokenmill.reading.shard_cache import ShardCache
+    from tokenmill.reading.shard_cache import CachedFile, ShardCache
 
 CODECS = ("zstd", "gz", "bz2")
 USUAL_NAMES = ("tokens", "input_ids")
@@ -205,7 +204,7 @@ def _samples(root: untrusted.Root, entry: dict[str, Any], column: Column, ask: A
 
 def _packed_file(path: Path, entry: dict[str, Any]) -> "CachedFile":
     """Return a compressed shard as the cache is to hold it; with its hash, if the index has it."""
-    from tokenmill.reading.cached_file import CachedFile
+    from tokenmill.reading.shard_cache import CachedFile
 
     codec = str(entry.get("compression")).split(":")[0]
     if codec not in CODECS:

@@ -5,9 +5,9 @@ worker or sixty-four, run through or killed and started again: the same bytes.
 
     plan                  list the inputs, cut them into units               plan.py
     unpack                large compressed files become text                 stages/unpack.py
-    characters            the vocabulary of `chars`, from the input          stages/learn_chars.py
+    characters            the vocabulary of `chars`, from the input          stages/unit_text.py
     existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
-    lines                 read, clean, hash every line                       stages/line_hashes.py
+    lines                 read, clean, hash every line                       stages/cleaned_text.py
     line-duplicates       find the lines that were seen before               stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
     join                  list all parts, long documents put together        stages/join.py
@@ -222,13 +222,14 @@ def run_stages(
     this = Preparation(plan, previous, executor, progress)
     find_documents(this)
     was_by_hash = previous is not None and previous.settings.get("split") == "hash"
+    counts = this.run("decide")
     decision, decided = choose_split(
+        plan,
         this.first_decision,
-        this.run("decide"),
-        plan.settings.val_fraction,
-        by_hash=was_by_hash,  # each document of a dataset keeps its split
+        counts,
+        by_hash=was_by_hash,  # each document keeps its split
     )
-    this.layout = make_layout(plan, decision, decided, first=this.first)
+    this.layout = make_layout(plan, decision, decided.tokens, first=this.first)
     shards = this.run("assemble")
     return PreparationOutcome.of(plan, decision, decided, shards)
 

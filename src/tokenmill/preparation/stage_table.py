@@ -236,9 +236,7 @@ class Stage:
 
 STAGES = (
     Stage("unpack", "stages.unpack.unpack_file", PACKED_FILE, "unpacked", _has_packed_files),
-    Stage(
-        "characters", "stages.learn_chars.find_characters", UNIT, "characters", _learns_characters
-    ),
+    Stage("characters", "stages.unit_text.find_characters", UNIT, "characters", _learns_characters),
     Stage(
         "existing-lines",
         "stages.duplicates.hash_existing_lines",
@@ -249,7 +247,7 @@ STAGES = (
     ),
     Stage(
         "lines",
-        "stages.line_hashes.hash_lines",
+        "stages.cleaned_text.hash_lines",
         UNIT,
         "lines",
         compares_lines,

@@ -28,9 +28,8 @@ import numpy as np
 import orjson
 import xxhash
 
-from tokenmill.base.atomic import temporary_beside
+from tokenmill.base.atomic import temporary_beside, user_cache
 from tokenmill.base.lock import wait_for_others
-from tokenmill.base.user_cache import user_cache
 from tokenmill.errors import CorruptShardError, MismatchError, TokenmillError
 from tokenmill.reading.length_sort import sort_by_length, starts_dtype
 

@@ -158,6 +158,10 @@ class TrainConfig:
                 raise ValueError(f"{name} is {value}; expected at least 1")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
+        if self.n_embd % (2 * self.n_head):
+            raise ValueError(
+                f"n_embd {self.n_embd} over n_head {self.n_head} is not an even head size"
+            )
         if self.batch_size is not None and self.global_batch_size is not None:
             raise ValueError(
                 f"batch_size is {self.batch_size} (rows of one rank) and global_batch_size "

@@ -9,7 +9,8 @@ from tokenmill.errors import NotADatasetError
 from tokenmill.tokens import load_tokenizer
 from tokenmill.train import checkpoint
 from tokenmill.train.collectives import local_device
-from tokenmill.train.model import GPT, ModelConfig, generate
+from tokenmill.train.config import load_config
+from tokenmill.train.model import GPT, generate
 
 
 def sample(
@@ -28,7 +29,7 @@ def sample(
         raise ValueError(f"temperature is {temperature}; expected 0 (likeliest token) or more")
     place = local_device(device)
     saved = checkpoint.load(folder, device=place, optimizer=False)
-    model = GPT(ModelConfig(**saved.state["model"])).to(place)
+    model = GPT(load_config(None, saved.state["config"]), saved.state["vocab_size"]).to(place)
     model.load_state_dict(saved.model)
     state_file = Path(run_dir) / "tokenizer_state.json"
     if not state_file.exists():
@@ -43,7 +44,6 @@ def sample(
         model,
         torch.from_numpy(start).to(place),
         max_new_tokens,
-        num_ids=saved.state["vocab_size"],
         temperature=temperature,
         top_k=top_k,
         seed=seed,

@@ -1,15 +1,12 @@
 """The stages of a preparation, a task at a time; the order is in prepare.py.
 
 unpack.py          large compressed files become text that can be cut into units
-unit_text.py       the text of units as it is encoded; here as it is in its files
+unit_text.py       the text of units as it is encoded; here as it is in its files; its characters
 token_inputs.py    the documents of a dataset as text, where one is the input
-cleaned_text.py    the same, cleaned and without repeated lines
-learn_chars.py     the characters of the input, for the tokenizer `chars`
-line_hashes.py     every line is hashed
+cleaned_text.py    the same, cleaned and without repeated lines; every line is hashed
 hash_buckets.py    rows of numbers on disk, spread over buckets
 duplicates.py      which lines or documents were seen before
 parts.py           encoded documents on disk, between encoding and the shards
-text_encoder.py    texts become ids, and are counted
 long_documents.py  documents that are read in pieces: one part each, encoded in parallel
 encode.py          the documents of a unit become ids
 changed_lines.py   examples of what cleaning did

@@ -6,15 +6,14 @@ tables of the finished shards.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan
-from tokenmill.preparation.stages.assemble import WrittenShard
-from tokenmill.preparation.stages.decide import DROPPED, DecidedPart, Decision
+from tokenmill.preparation.stages.decide import DROPPED, Decided, Decision
 from tokenmill.preparation.stages.encode import encoded_units
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.parts import Part, split_of
@@ -49,18 +48,16 @@ class PreparationOutcome:
 
     @classmethod
     def of(
-        cls,
-        plan: Plan,
-        decision: Decision,
-        decided: Sequence[DecidedPart],
-        receipts: Iterable[Receipt],
+        cls, plan: Plan, decision: Decision, decided: Decided, receipts: Iterable[Receipt]
     ) -> "PreparationOutcome":
         """Sum up what the stages left; `receipts` are those of the shards."""
         units = UnitTotals.of(plan)
-        shards = list(map(WrittenShard.from_receipt, receipts))
         splits: dict[str, list[ShardEntry]] = {}
-        for shard in shards:
-            splits.setdefault(shard.split, []).append(shard.entry)
+        cut_documents = 0
+        for shard in receipts:
+            entry = ShardEntry.from_json(shard["entry"])
+            splits.setdefault(shard["split"], []).append(entry)
+            cut_documents += shard["cut_document"]
         split = "hash" if decision.by_hash else "end"
         without = "files" if plan.held_out_splits else "none"
         return cls(
@@ -68,7 +65,7 @@ class PreparationOutcome:
             accounts=make_accounts(plan, units, decided),
             documents_by_source=[units.by_source[number] for number in range(len(plan.sources))],
             split=split if plan.settings.val_fraction > 0 else without,
-            cut_documents=sum(shard.cut_document for shard in shards),
+            cut_documents=cut_documents,
             bad_input=units.bad_input,
             changed_lines=units.changed_lines,
         )
@@ -141,33 +138,31 @@ def _where(place: BadInputPlace, lines_before: int) -> str:
     return f"{shown[place.kind]}: {place.reason}"
 
 
-def make_accounts(plan: Plan, units: UnitTotals, decided: Sequence[DecidedPart]) -> dict[str, Any]:
+def make_accounts(plan: Plan, units: UnitTotals, decided: Decided) -> dict[str, Any]:
     """What went in, and what became of it."""
     counts = units.counts
     dropped = Counter(units.dropped)
-    for part, decision in zip(load_parts(plan.workspace.out_dir), decided, strict=True):
-        if duplicates := decision.documents[DROPPED]:
-            dropped[_reason(plan, part)] += duplicates
-    tokens_dropped = sum(part.tokens[DROPPED] for part in decided)
-    documents = sum(sum(part.documents) - part.documents[DROPPED] for part in decided)
-    tokens = sum(sum(part.tokens) for part in decided) - tokens_dropped
-    literal = {name: counts[name] for name in ("literal_begin_token",) if name in counts}
-    hashed = (
-        {"text_hash": f"{counts['text_hash'] % (1 << 64):016x}"} if "text_hash" in counts else {}
-    )
-    return {
+    duplicates = decided.documents[:, DROPPED].tolist()
+    for part, number in zip(load_parts(plan.workspace.out_dir), duplicates, strict=True):
+        if number:
+            dropped[_reason(plan, part)] += number
+    tokens_dropped = int(decided.tokens[:, DROPPED].sum())
+    accounts = {
         "bytes_in": counts["bytes_in"],
         "documents_in": counts["documents_in"],
-        "documents_written": documents,
+        "documents_written": int(decided.documents.sum()) - sum(duplicates),
         "dropped": dict(sorted(dropped.items())),
         "lines_dropped": counts["lines_dropped"],
         "texts_replaced": counts["replaced"],
         "literal_end_of_text": counts["literal_end_of_text"],
-        **literal,
-        **hashed,
-        "tokens_written": tokens,
-        "tokens_dropped": tokens_dropped,
     }
+    if "literal_begin_token" in counts:
+        accounts["literal_begin_token"] = counts["literal_begin_token"]
+    if "text_hash" in counts:
+        accounts["text_hash"] = f"{counts['text_hash'] % (1 << 64):016x}"
+    accounts["tokens_written"] = int(decided.tokens.sum()) - tokens_dropped
+    accounts["tokens_dropped"] = tokens_dropped
+    return accounts
 
 
 def _reason(plan: Plan, part: Part) -> str:

@@ -5,7 +5,6 @@ shard is a task of its own.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,25 +13,9 @@ from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layou
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.shards.layout import ShardPlan, parts_between
-from tokenmill.shards.manifest import ShardEntry
 from tokenmill.shards.writer import ShardWriter
 
 TOKENS_AT_ONCE = 1 << 18
-
-
-@dataclass(frozen=True)
-class WrittenShard:
-    """A shard as it is in the dataset."""
-
-    split: str
-    cut_document: bool
-    """The end of the shard cuts a document in two, whose rest is held out."""
-    entry: ShardEntry
-
-    @classmethod
-    def from_receipt(cls, receipt: Receipt) -> "WrittenShard":
-        entry = ShardEntry.from_json(receipt["entry"])
-        return cls(receipt["split"], receipt["cut_document"], entry)
 
 
 def assemble_shard(out_dir: str, number: int) -> Receipt:

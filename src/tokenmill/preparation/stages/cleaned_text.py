@@ -1,25 +1,36 @@
 """The text of units, cleaned and without repeated lines.
 
-Where lines are compared, a text is needed twice: if the disk has room, it is kept from hashing its
-lines until it is encoded. No receipt vouches for it, which would have to wait for the disk: it is
-compared with its hash when it is needed, and the source is read again where it is gone or damaged.
+Lines are dropped before a text is encoded, so repeated ones must be known in advance: the stage
+`lines` hashes every line, and leaves 24 bytes for each. So a text is needed twice: if the disk has
+room, it is kept from hashing its lines until it is encoded. No receipt vouches for it, which would
+have to wait for the disk: it is compared with its hash when it is needed, and the source is read
+again where it is gone or damaged.
 """
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
+from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
-from tokenmill.preparation.planning.plan import Plan
-from tokenmill.preparation.stages.unit_text import read_chunks
-from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, drop_lines, read_kept
+from tokenmill.preparation.planning.plan import Plan, load_plan
+from tokenmill.preparation.stages.duplicates import Hashed, Search
+from tokenmill.preparation.stages.unit_text import naming_source, read_chunks
+from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.text.cleaning.clean_chunks import (
+    CleanChunk,
+    clean_chunk,
+    drop_lines,
+    keep_chunk,
+    lines_to_compare,
+    read_kept,
+)
+from tokenmill.text.cleaning.line_work import hash_selected
 from tokenmill.text.reading.chunks import Chunk
-
-if TYPE_CHECKING:
-    from tokenmill.preparation.stages.duplicates import Search
 
 
 def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
@@ -30,7 +41,42 @@ def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
         yield clean_chunk(chunk, normalize=settings.clean, long_line=long_line)
 
 
-def cleaned_text(plan: Plan, unit: int, lines: "Search | None", first: int) -> Iterator[Chunk]:
+def hash_lines(out_dir: str, unit: int, first: int, search: Search, keep_text: bool) -> Receipt:
+    """Task: leave the line hashes of one unit, perhaps its text.
+
+    Unit 0 is unit `first` of the search.
+    """
+    plan = load_plan(out_dir)
+    number = first + unit
+    min_chars = plan.settings.dedup_min_chars
+    long_line = plan.settings.long_line
+    counts = {"lines": 0, "bytes_in": 0}
+    kept: list[dict[str, Any]] = []
+
+    def hashed(text: IO[bytes] | None) -> Iterator[Hashed]:
+        for chunk in plan.workspace.noting(unit, cleaned_chunks(plan, unit)):
+            which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
+            if text is not None:
+                kept.append(keep_chunk(text, chunk))
+            # An ordinal is the number of a line in the unit.
+            ordinals = np.flatnonzero(which) + counts["lines"]
+            yield hash_selected(chunk.lines, which), ordinals
+            counts["lines"] += len(chunk.lines)
+            counts["bytes_in"] += chunk.bytes_in
+
+    path = kept_file(plan, number)
+    with naming_source(plan, unit), new_file(path) if keep_text else nullcontext() as text:
+        num_hashes = search.write_hashes(plan.workspace, number, hashed(text))
+    facts = {
+        "hashes": num_hashes,
+        "counts": counts,
+        "kept": kept,
+        "kept_hash": hash_file(path) if keep_text else None,
+    }
+    return plan.workspace.leave_receipt("lines", str(number), [f"{number}.hashes"], facts)
+
+
+def cleaned_text(plan: Plan, unit: int, lines: Search | None, first: int) -> Iterator[Chunk]:
     """Yield the text of a unit after cleaning, without the lines that `lines` knows to be repeated.
 
     Unit 0 is unit `first` of the search.

@@ -7,10 +7,10 @@ From the decisions follows the layout: which tokens go to which shard.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import orjson
@@ -45,19 +45,11 @@ class Decision:
     """Number of part 0 among the units of the search."""
 
 
-@dataclass(frozen=True)
-class DecidedPart:
-    """Tokens and documents of a part that go to each axis, or are DROPPED."""
+class Decided(NamedTuple):
+    """What goes where: to an axis, or DROPPED."""
 
-    tokens: list[int]
-    documents: list[int]
-
-    def on_one_axis(self) -> "DecidedPart":
-        """The same where nothing is split by hash: all that is kept is in TRAIN."""
-        return DecidedPart(
-            [self.tokens[TRAIN] + self.tokens[VAL], 0, *self.tokens[DROPPED:]],
-            [self.documents[TRAIN] + self.documents[VAL], 0, *self.documents[DROPPED:]],
-        )
+    tokens: np.ndarray  # (parts, axes) int64
+    documents: np.ndarray  # (parts, axes) int64
 
 
 def count_decisions(out_dir: str, part: int, decision: Decision) -> Receipt:
@@ -66,23 +58,27 @@ def count_decisions(out_dir: str, part: int, decision: Decision) -> Receipt:
     lengths = load_parts(out_dir)[part].rows(plan)["length"].astype(np.int64)
     decisions = decisions_on(plan, part, decision)
     axes = range(FROM_FILES + len(plan.held_out_splits))
-    decided = DecidedPart(
-        tokens=[int(lengths[decisions == axis].sum()) for axis in axes],
-        documents=[int((decisions == axis).sum()) for axis in axes],
-    )
-    return plan.workspace.leave_receipt("decisions", str(part), [], asdict(decided))
+    counts = {
+        "tokens": [int(lengths[decisions == axis].sum()) for axis in axes],
+        "documents": [int((decisions == axis).sum()) for axis in axes],
+    }
+    return plan.workspace.leave_receipt("decisions", str(part), [], counts)
 
 
 def choose_split(
-    decision: Decision, receipts: Iterable[Receipt], val_fraction: float, *, by_hash: bool
-) -> tuple[Decision, list[DecidedPart]]:
+    plan: Plan, decision: Decision, receipts: Iterable[Receipt], *, by_hash: bool
+) -> tuple[Decision, Decided]:
     """Keep the split by hash if it must be (`by_hash`) or there are enough documents for it."""
-    decided = [DecidedPart(receipt["tokens"], receipt["documents"]) for receipt in receipts]
-    num_documents = sum(part.documents[TRAIN] + part.documents[VAL] for part in decided)
-    is_enough = val_fraction > 0 and num_documents * val_fraction >= ENOUGH_VAL_DOCUMENTS
-    if by_hash or is_enough:
-        return decision, decided
-    return replace(decision, by_hash=False), [part.on_one_axis() for part in decided]
+    axes = FROM_FILES + len(plan.held_out_splits)
+    counts = [(receipt["tokens"], receipt["documents"]) for receipt in receipts]
+    # (parts, tokens or documents, axes)
+    per_part = np.array(counts, np.int64).reshape(-1, 2, axes)
+    num_documents = int(per_part[:, 1, [TRAIN, VAL]].sum())
+    if not by_hash and num_documents * plan.settings.val_fraction < ENOUGH_VAL_DOCUMENTS:
+        decision = replace(decision, by_hash=False)
+        per_part[:, :, TRAIN] += per_part[:, :, VAL]
+        per_part[:, :, VAL] = 0
+    return decision, Decided(per_part[:, 0], per_part[:, 1])
 
 
 def decisions_on(plan: Plan, part: int, decision: Decision) -> np.ndarray:
@@ -123,17 +119,13 @@ class Layout:
     decision: Decision
 
 
-def make_layout(
-    plan: Plan, decision: Decision, decided: Sequence[DecidedPart], *, first: int
-) -> Layout:
+def make_layout(plan: Plan, decision: Decision, tokens: np.ndarray, *, first: int) -> Layout:
     """Prefix sums over the parts give every shard its range of an axis; kept for the tasks.
 
-    `first` is the number of the first new shard.
+    `tokens` are (parts, axes); `first` is the number of the first new shard.
     """
     held_out = plan.held_out_splits
-    axes = FROM_FILES + len(held_out)
-    per_part = np.array([part.tokens for part in decided], np.int64).reshape(-1, axes)
-    part_starts = [np.concatenate(([0], np.cumsum(per_part[:, axis]))) for axis in range(axes)]
+    part_starts = [np.append(0, np.cumsum(on_axis)) for on_axis in tokens.T]
     totals = [int(starts[-1]) for starts in part_starts]
     ranges = stretches(totals[TRAIN], totals[VAL], decision.by_hash, plan.settings.val_fraction)
     ranges += [

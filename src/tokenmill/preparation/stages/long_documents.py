@@ -25,6 +25,7 @@ import xxhash
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan
+from tokenmill.preparation.stages.encode import TextEncoder
 from tokenmill.preparation.stages.parts import (
     FOLDER,
     ROW,
@@ -33,7 +34,6 @@ from tokenmill.preparation.stages.parts import (
     TokenFile,
     hashed_bytes,
 )
-from tokenmill.preparation.stages.text_encoder import TextEncoder
 from tokenmill.text.cleaning.dedup import HASH
 from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.text.reading.document_rules import CUT_TEXT_FILES

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -100,13 +99,8 @@ class PartWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._files.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        self._files.__exit__(*error)
 
     def add(self, ids: np.ndarray, ends: np.ndarray) -> None:
         """Append documents encoded one after another; `ends` says where each ends in `ids`."""

@@ -103,8 +103,7 @@ def read_documents(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chu
         count = max(1, int(ends.searchsorted(start + most, side="right")))
         num_tokens = int(ends[count - 1] - start)
         chunk = reader.chunk = Chunk([], bytes_in=num_tokens * data.dtype.itemsize)
-        is_large = bool(chunk.bytes_in > rules.large_document_bytes)
-        if is_large:
+        if chunk.bytes_in > rules.large_document_bytes:
             rules.on_large(True)
         for text in _texts(data, start, ends[:count]):
             if len(text) > rules.max_document_bytes:
@@ -114,8 +113,6 @@ def read_documents(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chu
             document += 1
         chunk.drop_empty()
         yield chunk
-        if is_large:
-            rules.on_large(False)
         start = int(ends[count - 1])
         ends = ends[count:]
 

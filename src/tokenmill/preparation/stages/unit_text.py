@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
-from tokenmill.preparation.planning.plan import Plan
+from tokenmill.preparation.planning.plan import Plan, load_plan
+from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.units import whole_file
 from tokenmill.text.reading.bad_input import TooLargeError
@@ -37,7 +38,10 @@ def text_of(plan: Plan, unit: int, lines: "Search | None", first: int) -> Iterat
 def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
     """Read one unit."""
     with one_at_a_time(plan.workspace) as on_large:
-        yield from UnitReader(plan, unit, on_large).chunks()
+        for chunk in UnitReader(plan, unit, on_large).chunks():
+            yield chunk
+            del chunk
+            on_large(False)
 
 
 class UnitReader:
@@ -52,7 +56,6 @@ class UnitReader:
         self._rules: dict[str, ReadRules] = {}
 
     def chunks(self) -> Iterator[Chunk]:
-        """All documents, a chunk at a time."""
         sources = self._plan.sources_of(self._number)
         if len(sources) == 1:
             return self._read(sources[0])
@@ -129,3 +132,18 @@ def naming_source(plan: Plan, unit: int) -> Iterator[None]:
             hint="this is a fault of tokenmill or of a library it uses; please report it",
             source=name,
         ) from error
+
+
+def find_characters(out_dir: str, unit: int) -> Receipt:
+    """Task: the characters of one unit, for the tokenizer `chars`."""
+    from tokenmill.tokens.bytes_and_chars import chars_of
+
+    plan = load_plan(out_dir)
+    characters: set[str] = set()
+    num_bytes = 0
+    with naming_source(plan, unit):
+        for chunk in plan.workspace.noting(unit, text_of(plan, unit, None, 0)):
+            characters |= chars_of(chunk.texts)
+            num_bytes += chunk.bytes_in
+    facts = {"characters": "".join(sorted(characters)), "counts": {"bytes_in": num_bytes}}
+    return plan.workspace.leave_receipt("characters", str(unit), [], facts)

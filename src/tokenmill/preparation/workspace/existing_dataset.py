@@ -149,9 +149,9 @@ def notes_on_known_inputs(recorded: Sequence[SourceEntry], plan: Plan) -> list[s
     if not known:
         return []
     dedup = plan.settings.dedup
-    became = (
-        "they were added once more" if dedup == "none" else f"{dedup} that were there are dropped"
-    )
+    became = f"{dedup} that were there are dropped"
+    if dedup == "none":
+        became = "they were added once more"
     return [
         f"{len(known):,} of {len(plan.sources):,} inputs seem to be in the dataset already, by "
         f"name and size (such as {known[0]!r}): {became}"

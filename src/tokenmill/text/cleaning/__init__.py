@@ -1,7 +1,6 @@
 """Texts are cleaned, and what was seen before is found.
 
 clean.py         the eight rules of cleaning
-characters.py    rules 1 to 4: which characters stay
 line_work.py     the lines of many texts at once
 dedup.py         duplicates: hashes sorted in partitions
 clean_chunks.py  chunks cleaned, kept on disk, and without their repeated lines

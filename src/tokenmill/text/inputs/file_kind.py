@@ -72,9 +72,9 @@ def is_taken(relative: str) -> bool:
 
 def make_source(path: str, name: str) -> Source:
     """Return the source for a file or an object: its size, time of change and kind."""
-    about = open_input.stat(path)
+    size, mtime_ns = open_input.stat(path)
     head = open_input.read_range(path, 0, HEAD_BYTES)
-    return Source(path, name, *about, *detect_kind(path, about.size, head))
+    return Source(path, name, size, mtime_ns, *detect_kind(path, size, head))
 
 
 def detect_kind(path: str, size: int, head: bytes) -> tuple[str, str | None]:

@@ -7,7 +7,7 @@ s3://bucket/key, which the room stores/ reads.
 import errno
 import os
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 from tokenmill.base.address import is_remote
 from tokenmill.errors import BadInputError, PrepareError
@@ -36,25 +36,18 @@ class Source:
     """Validation set that the whole file is held out for; None for all other inputs."""
 
 
-class FileStat(NamedTuple):
-    """Shows whether a file is still the one that was planned for."""
-
-    size: int
-    mtime_ns: int
-
-
-def stat(path: str) -> FileStat:
+def stat(path: str) -> tuple[int, int]:
     """Return size and time of change, or raise PrepareError (DownloadError) naming the file."""
     if is_remote(path):
         from tokenmill.stores import objects
 
         about = objects.stat(path)
-        return FileStat(about.size, about.stamp)
+        return about.size, about.stamp
     try:
         found = os.stat(path)
     except OSError as error:
         raise cannot_read(path, error) from error
-    return FileStat(found.st_size, found.st_mtime_ns)
+    return found.st_size, found.st_mtime_ns
 
 
 def open_binary(path: str) -> BinaryIO:

@@ -13,11 +13,11 @@ REQUESTS_AT_ONCE = 16
 
 def expand(text: str, passed_over: list[str]) -> list[str]:
     """Addresses of the objects that one input means."""
-    from tokenmill.stores import globs, objects
+    from tokenmill.stores import objects
 
     address = check_address(text)
     if glob.has_magic(address):
-        paths = globs.match(address)
+        paths = objects.list_matching(address)
     elif not text.endswith("/") and objects.find(address) is not None:
         return [address]
     else:

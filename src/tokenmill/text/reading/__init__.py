@@ -4,7 +4,6 @@ read.py            `read_unit`: the reader for a kind of source, and the law tha
 chunks.py          the rules of reading, and a chunk of documents
 bad_input.py       reasons, places and errors; what is not UTF-8
 document_rules.py  where documents begin and end in a text: file, line, paragraph, separator
-split_at.py        pieces between separators, faster than Python has them
 align.py           where a unit of text really begins
 cut_pieces.py      a unit of text becomes pieces of documents
 read_text.py       text files

@@ -29,25 +29,19 @@ _LARGEST_READ = 1 << 22
 
 # A text may be cut before these bytes: ASCII that is seen, or a Chinese character (U+5000 to
 # U+8FFF). None of them is a blank, is removed by cleaning, or joins the character before it.
-_SEEN = bytes(range(0x21, 0x7F))
-_MAY_FOLLOW_CUT = frozenset(_SEEN + bytes(range(0xE5, 0xE9)))
-# The same, and a space after what is seen, as a pattern; one that begins with a set is quicker.
+# Or before a space after what is seen. A pattern that begins with a set is quicker.
 _PLACE = re.compile(rb"[\x20-\x7e\xe5-\xe8](?:(?<!\x20)|(?<=[\x21-\x7e]\x20))")
 
 Find = Callable[[bytes, int, int], int]
 
 
 def may_cut_inside(window: bytes, at: int) -> bool:
-    """Whether cleaning in two pieces, cut here, gives what cleaning the whole gives."""
-    if not 0 < at < len(window):
-        return False
-    if window[at] == 0x20:
-        return window[at - 1] in _SEEN
-    return window[at] in _MAY_FOLLOW_CUT
+    """Return True if cleaning in two pieces, cut here, gives what cleaning the whole gives."""
+    return at > 0 and _PLACE.match(window, at) is not None
 
 
 def may_cut_between(window: bytes, low: int, high: int) -> bool:
-    """Whether `may_cut_inside` holds anywhere in low..high: one search instead of many calls."""
+    """Return True if `may_cut_inside` holds anywhere in low..high."""
     return _PLACE.search(window, low, high + 1) is not None
 
 

@@ -37,7 +37,7 @@ class ReadRules:
     large_document_bytes: int = MAX_DOCUMENT_BYTES
     """Such a document with more bytes than this is announced by `on_large`."""
     on_large: Callable[[bool], None] = lambda is_large: None
-    """Called with True before a large document is held, with False when it is released."""
+    """Called with True before a large document is held; it is released with the next chunk."""
     spool_dir: str | None = None
     """Where compressed parquet is unpacked to."""
 

@@ -62,13 +62,7 @@ class Splitter(Aligner):
         rest = b""
         skipping = False
         searched = 0  # bytes of the rest that are known to hold no place to cut
-        text = b""
-        out = None
         while True:
-            if len(rest) <= self._rules.large_document_bytes < len(text):
-                text = b""
-                out = None
-                self._rules.on_large(False)
             # Twice the rest that is held, so that a long document is not scanned again and again.
             bound = self._hold if len(rest) <= self._hold else self._hold + CUT_BOUND
             if not (data := read(max(block, min(len(rest), bound + 1 - len(rest))))):

@@ -16,8 +16,6 @@ before one, and not before a blank line (whose newline would then be in the piec
 
 import re
 
-from tokenmill.text.reading.split_at import split_at
-
 BLANK_LIMIT = 1000
 _BLANK = rb"[ \t\r]{0,%d}" % BLANK_LIMIT
 _BLANK_LINES = re.compile(rb"\n(?:" + _BLANK + rb"\n)+")
@@ -104,7 +102,7 @@ class BySeparator(DocumentRule):
         return self._around(window, at) < 0 and not window.startswith(self._separator, at)
 
     def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
-        parts = split_at(self._separator, text)
+        parts = text.split(self._separator)
         return parts, parts.pop()
 
 

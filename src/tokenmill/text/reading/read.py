@@ -98,12 +98,11 @@ def read_files(
 
 def check_unchanged(source: Source) -> None:
     """Raise unless the file is still the one that was planned for."""
-    found = open_input.stat(source.path)
-    if found != (source.size, source.mtime_ns):
+    size, mtime_ns = open_input.stat(source.path)
+    if (size, mtime_ns) != (source.size, source.mtime_ns):
         raise PrepareError(
             f"{source.name} changed while it was read: {source.size:,} bytes were planned, "
-            f"it now has {found.size:,}"
-            + (" and another time of change" if found.size == source.size else ""),
+            f"it now has {size:,}" + (" and another time of change" if size == source.size else ""),
             hint="let whatever writes to it finish, then give the command again",
             source=source.name,
         )

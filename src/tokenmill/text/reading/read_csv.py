@@ -13,7 +13,6 @@ import csv
 import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from tokenmill.text.inputs.decompress import InputStream
 from tokenmill.text.inputs.open_input import Source
@@ -27,36 +26,16 @@ _BLOCK_BYTES = 1 << 18
 
 def read_csv(source: Source, _unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """Yield the documents of a CSV file; rows are counted from 1, the header is row 0."""
-    with _open(source) as stream, _fields_of_any_size():
-        reader = _CsvReader(stream, source, rules)
-        try:
-            column = reader.find_column()
-        except NotReadableError as bad:
-            yield reader.bad_file(bad, source.size)
-            return
-        text_bytes = 0
-        bytes_done = 0
-        for values in reader.rows():
-            text_bytes += reader.take(values, column)
-            if text_bytes >= rules.chunk_bytes:
-                yield reader.finish_chunk(stream.raw_position - bytes_done)
-                text_bytes = 0
-                bytes_done = stream.raw_position
-        yield reader.finish_chunk(source.size - bytes_done)
-
-
-def _open(source: Source) -> InputStream:
-    return InputStream(source.path, source.compression, source.name)
-
-
-@contextmanager
-def _fields_of_any_size() -> Iterator[None]:
-    """Lift the parser's limit on fields: `_Lines` bounds whole rows."""
-    limit = csv.field_size_limit(sys.maxsize)
+    limit = csv.field_size_limit(sys.maxsize)  # the reader bounds whole rows
     try:
-        yield
+        with InputStream(source.path, source.compression, source.name) as stream:
+            yield from _CsvReader(stream, source, rules).chunks()
     finally:
         csv.field_size_limit(limit)
+
+
+class _RowTooLargeError(Exception):
+    """The row that is being parsed has more bytes than are allowed."""
 
 
 class _CsvReader(RowReader):
@@ -64,11 +43,36 @@ class _CsvReader(RowReader):
 
     def __init__(self, stream: InputStream, source: Source, rules: ReadRules) -> None:
         super().__init__(source, rules)
-        self._lines = _Lines(stream, rules)
-        self._parser = csv.reader(self._lines, strict=True)
-        self.row = 0
+        self._stream = stream
+        self._parser = csv.reader(self._lines(), strict=True)
+        self._row = 0
+        self._row_start = 0  # byte of the text at which the row starts
+        self._row_bytes = 0  # as far as it was read
 
-    def find_column(self) -> int:
+    def chunks(self) -> Iterator[Chunk]:
+        try:
+            column = self._find_column()
+        except NotReadableError as bad:
+            yield self.bad_file(bad, self.source.size)
+            return
+        text_bytes = 0
+        bytes_done = 0
+        for values in self._rows():
+            text_bytes += self._take(values, column)
+            if text_bytes >= self.rules.chunk_bytes:
+                yield self._finish_chunk(self._stream.raw_position - bytes_done)
+                text_bytes = 0
+                bytes_done = self._stream.raw_position
+        yield self._finish_chunk(self.source.size - bytes_done)
+
+    def _finish_chunk(self, bytes_in: int) -> Chunk:
+        done = self.chunk
+        done.bytes_in = bytes_in
+        done.drop_empty()
+        self.chunk = Chunk([])
+        return done
+
+    def _find_column(self) -> int:
         """Read the header and return the number of the column that holds the text."""
         field = self.rules.text_field
         try:
@@ -87,115 +91,67 @@ class _CsvReader(RowReader):
             raise bad_input.no_column(field, f"{times} such column; the header has: {names}")
         return header.index(field)
 
-    def rows(self) -> Iterator[list[str]]:
+    def _rows(self) -> Iterator[list[str]]:
         """Yield the values of each row, up to one that cannot be read."""
         while True:
-            self.row += 1
-            self._lines.begin_row()
-            first_line = self._parser.line_num + 1
+            self._row += 1
+            self._row_start += self._row_bytes
+            self._row_bytes = 0
+            starts = f"the row that starts on line {self._parser.line_num + 1:,}"
             try:
-                values = next(self._parser)
+                yield next(self._parser)
             except StopIteration:
                 return
             except csv.Error as error:
-                return self._not_csv(error, first_line)
+                hint = (
+                    "is a quote not closed? inside quotes, a quote is written twice; "
+                    'on_bad_input="skip" leaves out the file from this row on'
+                )
+                what = f"not CSV: {error}, in {starts}"
+                return self.bad_row(self._row, bad_input.REST_NOT_CSV, what, hint)
             except _RowTooLargeError:
-                return self._too_large(first_line)
-            yield values
+                if self.rules.on_bad_input == "error":
+                    self.large_row(self._row, starts, _row_bytes(self.source, self._row_start))
+                return self.chunk.leave_out(bad_input.REST_TOO_LARGE, "row", self._row)
 
-    def _not_csv(self, error: csv.Error, first_line: int) -> None:
-        what = f"not CSV: {error}, in the row that starts on line {first_line:,}"
-        hint = (
-            "is a quote not closed? inside quotes, a quote is written twice; "
-            'on_bad_input="skip" leaves out the file from this row on'
-        )
-        self.bad_row(self.row, bad_input.REST_NOT_CSV, what, hint)
-
-    def _too_large(self, first_line: int) -> None:
-        if self.rules.on_bad_input == "error":
-            size = _row_bytes(self.source, self._lines.row_start)
-            self.large_row(self.row, f"the row that starts on line {first_line:,}", size)
-        self.chunk.leave_out(bad_input.REST_TOO_LARGE, "row", self.row)
-
-    def take(self, values: list[str], column: int) -> int:
+    def _take(self, values: list[str], column: int) -> int:
         """Add the text of a row to the chunk and return its size; an empty line is not a row."""
         if len(values) > column:
             text = _encode(values[column])
-            self.add(self.row, text)
+            self.add(self._row, text)
             return len(text)
         if values:
             field = self.rules.text_field
             what = f"{len(values)} columns, but {field!r} is column {column + 1}"
-            self.bad_row(self.row, bad_input.NO_FIELD, what)
+            self.bad_row(self._row, bad_input.NO_FIELD, what)
         return 0
 
-    def finish_chunk(self, bytes_in: int) -> Chunk:
-        """Return the chunk, which covers `bytes_in` bytes of the file, and start another."""
-        done = self.chunk
-        done.bytes_in = bytes_in
-        done.drop_empty()
-        self.chunk = Chunk([])
-        return done
-
-
-class _RowTooLargeError(Exception):
-    """The row that is being parsed has more bytes than are allowed."""
-
-
-class _Lines:
-    """Lines of a file for the parser, with the bytes of the row they are in.
-
-    Bytes become characters one by one (Latin-1): the parser looks for ASCII alone.
-    """
-
-    def __init__(self, stream: InputStream, rules: ReadRules) -> None:
-        self._stream = stream
-        self._rules = rules
-        self._usual_bytes = min(rules.large_document_bytes, rules.max_document_bytes)
-        self._lines = self._split()
-        self._row_bytes = 0
-        self.row_start = 0
-        """The byte of the text at which the row starts."""
-
-    def __iter__(self) -> Iterator[str]:
-        return self._lines
-
-    def begin_row(self) -> None:
-        """Release the row before."""
-        if self._row_bytes > self._rules.large_document_bytes:
-            self._rules.on_large(False)
-        self.row_start += self._row_bytes
-        self._row_bytes = 0
-
-    def _split(self) -> Iterator[str]:
-        for block in self._blocks():
-            for line in io.StringIO(block.decode("latin-1"), newline="\n"):
-                self._row_bytes += len(line)
-                if self._row_bytes > self._usual_bytes:
-                    self._announce(self._row_bytes)
-                yield line
-
-    def _blocks(self) -> Iterator[bytes]:
-        """Yield whole lines, a block of the file at a time."""
-        rest: list[bytes] = []
-        rest_bytes = 0
+    def _lines(self) -> Iterator[str]:
+        """Yield lines for the parser; it looks for ASCII alone, so bytes become Latin-1."""
+        rest: list[bytes] = []  # of a line that is not whole yet
         while data := self._stream.read(_BLOCK_BYTES):
             end = data.rfind(b"\n") + 1
             if end:
-                yield b"".join([*rest, data[:end]])
+                yield from self._lines_of(b"".join([*rest, data[:end]]))
                 rest = []
-                rest_bytes = 0
             rest.append(data[end:])
-            rest_bytes += len(data) - end
-            if rest_bytes > self._usual_bytes:
-                self._announce(rest_bytes)
-        yield b"".join(rest)
+            self._check_size(self._row_bytes + sum(map(len, rest)))
+        yield from self._lines_of(b"".join(rest))
 
-    def _announce(self, size: int) -> None:
+    def _lines_of(self, block: bytes) -> Iterator[str]:
+        large = min(self.rules.large_document_bytes, self.rules.max_document_bytes)
+        for line in io.StringIO(block.decode("latin-1"), newline="\n"):
+            self._row_bytes += len(line)
+            if self._row_bytes > large:
+                self._check_size(self._row_bytes)
+            yield line
+
+    def _check_size(self, size: int) -> None:
         """Wait for the room that a large row takes; refuse one that is too large."""
-        if size > self._rules.max_document_bytes:
-            raise _RowTooLargeError(f"it has more than {self._rules.max_document_bytes:,} bytes")
-        self._rules.on_large(True)
+        if size > self.rules.max_document_bytes:
+            raise _RowTooLargeError(f"it has more than {self.rules.max_document_bytes:,} bytes")
+        if size > self.rules.large_document_bytes:
+            self.rules.on_large(True)
 
 
 def _encode(text: str) -> bytes:
@@ -206,7 +162,7 @@ def _row_bytes(source: Source, start: int) -> int:
     """Size of the row that starts at a byte of the text: up to a newline outside of quotes."""
     size = 0
     quotes = 0
-    with _open(source) as stream:
+    with InputStream(source.path, source.compression, source.name) as stream:
         stream.skip(start)
         while block := stream.read(_BLOCK_BYTES):
             for line in block.splitlines(keepends=True):

@@ -42,8 +42,7 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk
                 for batch in batches:
                     chunk = reader.chunk = Chunk([], bytes_in=covered)
                     covered = 0
-                    is_large = batch.nbytes > rules.large_document_bytes
-                    if is_large:
+                    if batch.nbytes > rules.large_document_bytes:
                         rules.on_large(True)
                     num_rows = batch.num_rows
                     texts = _texts(batch, path)
@@ -52,9 +51,6 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk
                     del texts
                     row += num_rows
                     yield chunk
-                    if is_large:
-                        del chunk, reader.chunk
-                        rules.on_large(False)
             except (pyarrow.ArrowException, OSError) as error:
                 raise damaged_parquet(source, error) from error
             if covered:
