@@ -192,8 +192,7 @@ def _begin(
     plan = Plan(workspace, settings, tuple(sources), (), memory.chunk_bytes)
     plan = cut_inputs(plan, run.unit_bytes)
     check_space(plan, shards=False)
-    is_cut = settings.token_pattern in PATTERNS
-    tokenizer = BytesTokenizer(whole_words=is_cut, whole_texts=not is_cut)
+    tokenizer = BytesTokenizer(cut_at="words" if settings.token_pattern in PATTERNS else "nothing")
     plan = begin(plan, tokenizer, say=run.progress.say)
     workspace.take_up()
     return plan
