@@ -19,8 +19,8 @@ from pathlib import Path
 from tokenmill.base.atomic import write_atomically
 from tokenmill.errors import TokenmillError
 from tokenmill.train import train
-from tokenmill.train.curve import draw
 from tokenmill.train.metrics import points
+from tokenmill.train.run_page import draw_losses
 
 
 def main(path: str = "experiments.json") -> None:
@@ -52,7 +52,7 @@ def write_losses(out_dir: Path, runs: list[Path]) -> None:
     table = "\n".join(lines) + "\n"
     print(table)
     write_atomically(out_dir / "losses.md", table.encode(), durable=False)
-    write_atomically(out_dir / "losses.svg", draw("loss", curves).encode(), durable=False)
+    write_atomically(out_dir / "losses.svg", draw_losses("loss", curves).encode(), durable=False)
 
 
 if __name__ == "__main__":

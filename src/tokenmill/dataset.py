@@ -27,10 +27,9 @@ from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError,
 from tokenmill.formats.detect import detect
 from tokenmill.formats.format import Ask, FoundData, token_dtype
 from tokenmill.formats.held_out import ALL, check_split, named_splits
-from tokenmill.reading.data_fingerprint import fingerprint
 from tokenmill.reading.shard_reader import BACKENDS, ArrayReader, ShardReader
-from tokenmill.reading.token_axis import Shard, TokenAxis
-from tokenmill.reading.token_file import Lazy, TokenFile
+from tokenmill.reading.token_axis import Shard, TokenAxis, fingerprint
+from tokenmill.reading.token_file import Lazy, TokenFile, index_state
 
 if TYPE_CHECKING:
     from tokenmill.reading.length_index import LengthIndex
@@ -125,9 +124,9 @@ def _local_reader(
             "\n\nhint: leave verify out, or convert: tokenmill convert SRC DST --to tokenmill"
         )
     if any(file.packed for file in found.files):
-        from tokenmill.reading.packed_reader import PackedReader
+        from tokenmill.reading.block_reader import BlockReader
 
-        return PackedReader(found.files, ask.cache(), verify=verify)
+        return BlockReader(found.files, ask.cache(), verify=verify)
     if ask.cache_dir is not None or ask.cache_bytes is not None:
         raise ValueError(
             f"cache_dir and cache_bytes are for datasets at {SHOWN} and for compressed ones, "
@@ -299,19 +298,16 @@ class TokenDataset(TokenAxis):
         Of large data it is a file in the user's cache folder, built when first asked for.
         """
         if self._by_length is None:
-            from tokenmill.reading.length_index import blocks_of_ends, documents_by_length
+            from tokenmill.reading.length_index import documents_by_length
 
             self.document_ends(0, 0)  # refuses here if nothing says where documents end
             if self.has_index:
-                identity: list[object] = [self.fingerprint, *self.files.index_states()]
+                identity: list[object] = [self.fingerprint, *map(index_state, self.files)]
             else:
                 identity = [self.fingerprint, self.end_of_text_id, self.end_of_text_comes]
             key = hashlib.blake2b(repr(identity).encode(), digest_size=16).hexdigest()
             self._by_length = documents_by_length(
-                key,
-                self.path,
-                self.num_tokens,
-                lambda: blocks_of_ends(self.document_ends, self.num_tokens),
+                key, self.path, self.num_tokens, self.document_ends
             )
         return self._by_length
 

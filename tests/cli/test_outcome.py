@@ -130,7 +130,7 @@ def test_the_address_of_the_pages_as_json(made):
 def test_results_notes_and_the_exit_code(flags, out, err):
     @click.command()
     @prints_outcome
-    def command(quiet):
+    def command():
         return Outcome({"n": 1}, results=["result"], notes=["note"], exit_code=12)
 
     said = CliRunner().invoke(command, flags)

@@ -6,6 +6,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from tokenmill.compat import LocalTokenizedDataset, LocalTokenizedDatasetFixed, create_dataloaders
+from tokenmill.errors import NotADatasetError
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_too_few_windows_for_one_batch_are_reported_and_not_skipped(training_dat
 
 
 def test_a_missing_file_is_named(training_data):
-    with pytest.raises(FileNotFoundError, match=r"training_data/nope\.npy"):
+    with pytest.raises(NotADatasetError, match=r"training_data/nope\.npy"):
         create_dataloaders("training_data/nope.npy", "training_data/owt_valid_tokens.npy")
 
 

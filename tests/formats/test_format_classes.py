@@ -56,8 +56,9 @@ def names_compared(source: str) -> list[str]:
 
 
 def test_nobody_outside_formats_compares_their_names():
+    """In tokens/, which knows no formats, "tokenmill" is the name of an encoder."""
     for path in PACKAGE.rglob("*.py"):
-        if not path.is_relative_to(PACKAGE / "formats"):
+        if path.relative_to(PACKAGE).parts[0] not in ("formats", "tokens"):
             assert not names_compared(path.read_text()), path
 
 

@@ -24,7 +24,7 @@ NOT_FOR_PLAIN_TEXT = {
     "tokenmill.preparation.stages.long_documents",
     "tokenmill.preparation.stages.unpack",
 }
-MOST_FOR_PREPARE = 84
+MOST_FOR_PREPARE = 75
 
 TEN_BATCHES = """if True:
     import sys
@@ -44,7 +44,7 @@ NOT_FOR_PLAIN_BATCHES = {
     "tokenmill.order.blocks",
     "tokenmill.order.row_order",
     "tokenmill.reading.frames",
-    "tokenmill.reading.packed_reader",
+    "tokenmill.reading.block_reader",
     "tokenmill.reading.shard_cache",
     "tokenmill.reading.document_index",
 }

@@ -16,8 +16,8 @@ from tokenmill.errors import DownloadError, LockedError, PrepareError, SettingsM
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
 from tokenmill.stores import objects, store_requests
-from tokenmill.stores.globs import glob_pattern
 from tokenmill.stores.object_file import BLOCK_BYTES
+from tokenmill.stores.objects import glob_pattern
 from tokenmill.text.inputs.sources import find_sources
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 40_000, "workers": 1}

@@ -12,7 +12,7 @@ import pytest
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.train import train
 from tokenmill.train.config import TrainConfig, check_same_run, load_config
-from tokenmill.train.model import GPT, ModelConfig
+from tokenmill.train.model import GPT
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.json"))
 
@@ -142,9 +142,9 @@ def num_parameters(vocab_size, shape):
 
 
 def test_the_count_of_parameters_is_right():
-    shape = ModelConfig(vocab_size=64, n_layer=3, n_head=2, n_embd=20)
+    shape = TrainConfig(n_layer=3, n_head=2, n_embd=20)
 
-    assert GPT(shape).num_parameters == num_parameters(64, shape)
+    assert GPT(shape, num_ids=64).num_parameters == num_parameters(64, shape)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)

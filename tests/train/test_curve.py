@@ -7,8 +7,8 @@ import pytest
 
 from tokenmill.base.markup import ticks
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.curve import draw
 from tokenmill.train.metrics import RunRecord, points
+from tokenmill.train.run_page import draw_losses
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -22,7 +22,7 @@ def test_a_falling_loss_falls_on_the_page():
     train = [(i, 10.0 / (1 + i)) for i in range(50)]
 
     svg = ElementTree.fromstring(
-        draw('a <run> & "more"', {"training": train, "val": [(0, 10.0), (49, 1.0)]})
+        draw_losses('a <run> & "more"', {"training": train, "val": [(0, 10.0), (49, 1.0)]})
     )
 
     corners = coordinates(svg, "train")
@@ -32,14 +32,14 @@ def test_a_falling_loss_falls_on_the_page():
 
 
 def test_a_long_run_stays_a_small_file():
-    text = draw("long", {"training": [(i, 2.0) for i in range(200_000)]})
+    text = draw_losses("long", {"training": [(i, 2.0) for i in range(200_000)]})
 
     assert len(text) < 60_000
 
 
 @pytest.mark.parametrize("train", [[], [(1, 2.0)], [(1, 2.0), (2, 2.0)], [(1, float("nan"))]])
 def test_short_and_flat_and_broken_curves_are_drawn_too(train):
-    ElementTree.fromstring(draw("x", {"training": train}))
+    ElementTree.fromstring(draw_losses("x", {"training": train}))
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (2.1, 10.9), (3.31, 3.32), (0, 12_345)])

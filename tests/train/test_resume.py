@@ -148,7 +148,7 @@ def test_validation_does_not_depend_on_the_number_of_ranks(whole):
     validation = Validation(
         "val",
         TrainingData(
-            train_data, {"val": val_data}, vocab_size=257, tokenizer=None, documents=False
+            train_data, {}, {"val": val_data}, vocab_size=257, tokenizer=None, documents=False
         ),
         TrainConfig(block_size=32, eval_batch_size=4, eval_batches=5),
     )

@@ -107,8 +107,8 @@ def test_every_validation_set_is_evaluated_and_reported(corpus, capsys):
     assert only.val_loss is None
     assert sorted(only.val_losses) == ["val_late", "val_other"]
     shown = capsys.readouterr().err
-    late = f"validation loss val_late {only.val_losses['val_late']:.4f} "
-    assert re.search(re.escape(late) + r"\(\d\.\d{3} bits/byte\), val_other", shown)
+    late = f"val_late_loss {only.val_losses['val_late']:.4f}, "
+    assert re.search(re.escape(late) + r"val_late_bits_per_byte \d\.\d{4}, val_other", shown)
     assert "tokens of val_late" in shown or "of val_late and" in shown
 
 
@@ -267,7 +267,7 @@ def test_a_second_run_of_one_name_is_refused(corpus):
 def test_too_little_held_out_data_is_named(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros(200, np.uint16))
 
-    with pytest.raises(TokenmillError, match=r"validation split has 20 tokens.*needs 33"):
+    with pytest.raises(TokenmillError, match=r"validation split val has 20 tokens.*needs 33"):
         train(
             {**TINY, "out_dir": str(tmp_path), "train_data_path": str(tmp_path / "x.npy")},
             quiet=True,

@@ -19,7 +19,7 @@ from tokenmill.edits import Add, Reweight, Skip
 from tokenmill.errors import OrderMismatchError, SettingsMismatchError, TokenmillError
 from tokenmill.train import train
 from tokenmill.train.edits_file import edits_of_run, words_of
-from tokenmill.train.run_loader import open_run
+from tokenmill.train.run_data import open_run
 from tokenmill.train.run_page import trained_part
 
 SETTINGS = {
@@ -115,7 +115,7 @@ def test_edits_between_runs_hold_from_the_next_step_on(base, run, capsys):
     assert edits(run) == 0
     shown = capsys.readouterr().out
     assert "from step 20 on: add, name crawl, data " in shown
-    assert "note: asked for by Ada" in shown
+    assert "; note asked for by Ada" in shown
     assert "waits" not in shown
 
 
@@ -158,7 +158,7 @@ def test_the_use_of_one_shard_is_said_in_words():
         next(loader)
     page = trained_part(loader)
 
-    assert "the tokens of its shard were a target 0.6 times" in page
+    assert "the tokens of its 1 shard were a target 0.6 to 0.6 times" in page
     assert "1 shards" not in page
 
 
@@ -394,14 +394,14 @@ from pathlib import Path
 import numpy as np, torch
 from tokenmill import from_array
 from tokenmill.torch import TorchLoader
-from tokenmill.train.collectives import process_group
-from tokenmill.train.take_edits import RunEdits
+from tokenmill.train.collectives import process_group, texts_of_ranks
+from tokenmill.train.edits_file import RunEdits
 
 folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
 os.chdir(folder / f"rank{rank}")  # a relative path is another one on each rank
 with process_group(torch.device("cpu")):
     loader = TorchLoader(from_array(np.arange(5000)), batch_size=2, block_size=8)
-    edits = RunEdits(folder, loader, is_main=rank == 0, say=print)
+    edits = RunEdits(folder, loader, is_main=rank == 0, share=texts_of_ranks, say=print)
     edits.start()
     with (folder / "edits.jsonl").open("a") as file:
         if rank == 0:
@@ -414,7 +414,7 @@ with process_group(torch.device("cpu")):
     assert [edit["kind"] for edit in loader.loader.edits] == ["skip"]
     other = TorchLoader(from_array(np.arange(5000 + rank)), batch_size=2, block_size=8)
     try:
-        RunEdits(folder, other, is_main=rank == 0, say=print).start()
+        RunEdits(folder, other, is_main=rank == 0, share=texts_of_ranks, say=print).start()
     except Exception as error:
         print(error)
 """

@@ -14,6 +14,5 @@ signatures.py    keyword arguments that are written down once and shown everywhe
 strict_json.py   JSON and file names from strangers
 redact.py        no secret in a message
 zstd.py          the zstd library of this version of Python
-user_cache.py    the folder for files that can be made or fetched again
 groups.py        groups of equal numbers in an array
 """

@@ -115,3 +115,9 @@ def sync_folder(folder: Path | str) -> None:
     """Make renames in this folder durable, unless it is one that may not be read."""
     with suppress(PermissionError):
         sync_file(folder)
+
+
+def user_cache(name: str) -> Path:
+    """Return `$XDG_CACHE_HOME/tokenmill/NAME`: a folder for files that can be made again."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "tokenmill" / name

@@ -21,15 +21,19 @@ def takes_keywords_of(
 ) -> Callable[[Function], Function]:
     """Show the keywords of `source` (a function or a class) instead of `**keywords`.
 
-    `but` names those of `source` that the function gives by itself.
+    `but` names those of `source` that the function gives by itself. A function with `*arguments`
+    takes those of `source` by their places, too.
     """
 
     def decorate(function: Function) -> Function:
         own = inspect.signature(function)
-        params = {n: p for n, p in own.parameters.items() if p.kind is not p.VAR_KEYWORD}
+        variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        params = {n: p for n, p in own.parameters.items() if p.kind not in variable}
+        by_place = any(p.kind is p.VAR_POSITIONAL for p in own.parameters.values())
         for name, parameter in inspect.signature(source).parameters.items():
             if name not in params and name not in but:
-                params[name] = parameter.replace(kind=parameter.KEYWORD_ONLY)
+                kind = parameter.kind if by_place else parameter.KEYWORD_ONLY
+                params[name] = parameter.replace(kind=kind)
 
         @functools.wraps(function)
         def checked(*args: Any, **keywords: Any) -> Any:

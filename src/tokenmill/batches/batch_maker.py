@@ -66,8 +66,8 @@ class BatchMaker:
         self._max_documents = max_documents
         self._find_banned = find_banned
         self._augmenter = augmenter
-        # Rows that are augmented, with their labels, should stay in the processor's cache.
-        tokens = TOKENS_AT_ONCE if augmenter is None else TOKENS_AT_ONCE // 4
+        # Rows that are augmented have labels, too: fewer of them stay in the processor's cache.
+        tokens = TOKENS_AT_ONCE if augmenter is None else TOKENS_AT_ONCE // 2
         self._max_batches_at_once = max(1, tokens // (share.batch_size * order.block_size))
         self._coming: tuple[Located, int] | None = None  # the steps from a number on
         reader.follow(self.spans_to_come)
@@ -209,11 +209,8 @@ class BatchMaker:
 def keep_freed_memory() -> None:
     """Let the memory that batches give back be kept for the next ones; once in a process.
 
-    glibc, the C library of most Linux systems, returns every freed block of 128 KiB or more to the
-    kernel, which hands it out again page by page, zeroed: for a batch of 64 rows of 1024 that takes
-    several times as long as filling it. But the library learns: once a larger block was freed,
-    blocks up to that size are kept. A program that trains has freed such a block long before; here
-    one is freed on purpose, never touched, so that the first batches are as fast as later ones. On
-    other libraries this has no effect.
+    glibc returns every freed block of 128 KiB or more to the kernel, which hands it out again page
+    by page, zeroed: that takes several times as long as filling it. But once a larger block was
+    freed, blocks up to that size are kept. So one is freed on purpose, never touched.
     """
     np.empty(KEPT_MEMORY, np.uint8)

@@ -25,8 +25,9 @@ class PaddedReader(SpanReader):
         self._ids = np.array([data.end_of_text_id or 0 for data in datasets], np.int64)
 
     def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
-        padded = np.flatnonzero(spans.filled < out.shape[1])
-        out[padded] = self._ids[spans.row_sources[padded], None]
+        first = int(spans.filled.min(initial=out.shape[1]))  # no column before it is padding
+        ids = self._ids if len(self._ids) == 1 else self._ids[spans.row_sources]
+        out[:, first:] = ids[:, None]
         self._reader.read(spans, out, continues)
         if self._begin_token is not None:
             self._put_begin_tokens(spans, out)

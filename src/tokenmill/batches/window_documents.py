@@ -18,8 +18,8 @@ def find_in_spans(spans: Spans, length: int) -> np.ndarray:
     """(rows, length) bool: False where a document begins, with its begin token, or padding is."""
     flags = np.ones((spans.num_rows, length), bool)
     filled = spans.filled
-    padded = np.flatnonzero(filled < length)
-    flags[padded] = np.arange(length, dtype=np.int32) < filled[padded, None].astype(np.int32)
+    first = int(filled.min(initial=length))  # no column before it is padding in any row
+    flags[:, first:] = np.arange(first, length) < filled[:, None]
     flags.reshape(-1)[spans.row * length + spans.column - spans.after_begin] = False
     return flags
 

@@ -1,7 +1,6 @@
 """The command `tokenmill`: one file per command, imported when it is called.
 
-group.py         a command with subcommands
-flags.py         flags that several commands share, or made from the fields of a dataclass
+flags.py         commands with subcommands; flags that commands share, or made from a dataclass
 outcome.py       the output of a command: results, notes, JSON; hints of the library as flags
 prepare.py       tokenize text files into shards
 prepare_jobs.py  `prepare plan`, `work`, `status`, `finish` and `slurm`: the same as numbered jobs

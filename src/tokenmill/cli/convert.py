@@ -22,7 +22,7 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 @switch("--overwrite", "Replace DST, once the new data is verified")
 @open_options
 @prints_outcome
-def command(src: str, dst: str, quiet: bool, **options: Any) -> Outcome:
+def command(src: str, dst: str, **options: Any) -> Outcome:
     """Copy the token data at SRC to the new folder DST in another project's format.
 
     FORMAT is one of: tokenmill, llmc, nanogpt, npy, megatron, datatrove, dolma, mds, litdata.

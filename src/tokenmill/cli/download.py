@@ -7,7 +7,7 @@ import click
 from tokenmill.base.human import human_bytes
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import count, given, switch, value
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, is_quiet, prints_outcome
 
 
 @click.command()
@@ -22,7 +22,7 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 @switch("--dry_run", "Only say what would be fetched")
 @prints_outcome
 def command(
-    patterns: tuple[str, ...], deadline: float | None, dry_run: bool, quiet: bool, **options: Any
+    patterns: tuple[str, ...], deadline: float | None, dry_run: bool, **options: Any
 ) -> Outcome:
     """Fetch token shards from the dataset repository REPO.
 
@@ -41,7 +41,7 @@ def command(
     """
     from tokenmill.hub import Retry, download
 
-    options |= {"patterns": patterns or None, "progress": False if quiet else None}
+    options |= {"patterns": patterns or None, "progress": False if is_quiet() else None}
     with interrupt_on_signals():
         done = download(retry=Retry(deadline=deadline), dry_run=dry_run, **given(options))
     if dry_run:

@@ -31,7 +31,7 @@ ASK = {"section": "Ask for an edit"}
 @value("--at", "STEP", "From this step on  [default: the next one]", type=position, **ASK)
 @value("--note", "TEXT", "Who asks, and why", **ASK)
 @prints_outcome
-def command(run: str, at: int | None, note: str | None, quiet: bool, **flags: Any) -> Outcome:
+def command(run: str, at: int | None, note: str | None, **flags: Any) -> Outcome:
     """Print the edits of RUN, the folder of a run, or ask for one.
 
     Requests are lines of RUN/edits.jsonl. A run takes them when it starts or resumes, and while it

@@ -1,11 +1,13 @@
-"""Flags in one line each, those that several commands share, and those made from a dataclass.
+"""Commands with sections and subcommands; flags in one line each, or made from a dataclass.
 
 Name, type, default and help of a setting are written once, in its dataclass: the docstring under
 a field is the help of its flag, a comment above a field is the title of the flags from there on.
 The modules of these dataclasses import neither NumPy nor torch, so that `--help` is fast.
 """
 
+import importlib
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, fields
@@ -17,6 +19,7 @@ import click
 from tokenmill.base.human import parse_bytes, parse_count
 from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import options_of
+from tokenmill.base.suggest import closest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +36,7 @@ class SectionedCommand(click.Command):
     """A command whose help text groups its options by topic, and lists its subcommands."""
 
     subcommands: Mapping[str, str] = MappingProxyType({})
-    """The line of each subcommand, by its name; cli/group.py sets them."""
+    """The line of each subcommand, by its name."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -47,6 +50,51 @@ class SectionedCommand(click.Command):
         if self.subcommands:
             with formatter.section("Subcommands"):
                 formatter.write_dl(list(self.subcommands.items()))
+
+
+class GroupWithMain(click.Group):
+    """A group that runs its main command where the first word is not a subcommand.
+
+    `lines` has a line of help for each subcommand, which is imported from `tokenmill.cli.MODULE`
+    when it is called. An input that has the name of a subcommand is written as `./plan`.
+    """
+
+    def __init__(self, main: SectionedCommand, module: str, lines: Mapping[str, str]) -> None:
+        super().__init__(help=main.help)
+        self.main_command = main
+        self.module = module
+        self.lines = lines
+        main.subcommands = lines
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lines)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        if cmd_name not in self.lines:
+            return self.main_command
+        module = importlib.import_module(f"tokenmill.cli.{self.module}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        first = args[0] if args else ""
+        if first in self.lines:
+            return super().make_context(info_name, args, parent, **extra)
+        try:
+            return self.main_command.make_context(info_name, args, parent, **extra)
+        except click.MissingParameter as error:
+            # `prepare stauts OUT` is read as two inputs without an output.
+            close = closest(first, self.lines)
+            if close and not os.path.lexists(first):
+                message = f"there is no {first!r}; did you mean `{info_name} {close}`?"
+                raise click.UsageError(message, error.ctx) from None
+            raise
 
 
 def value(
@@ -70,7 +118,7 @@ def _help(text: str, choices: tuple[str, ...], default: Any) -> str:
         return text
     if default is True:
         default = "yes"
-    elif isinstance(default, int) and default >= 10_000:
+    elif isinstance(default, int):
         default = f"{default:,}"
     elif isinstance(default, float):
         default = f"{default:g}"

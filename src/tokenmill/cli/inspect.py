@@ -14,7 +14,7 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 @click.argument("path")
 @open_options
 @prints_outcome
-def command(path: str, quiet: bool, **options: Any) -> Outcome:
+def command(path: str, **options: Any) -> Outcome:
     """Print what the token data at PATH holds, in any format, and how it was made.
 
     Of a folder of several datasets, each is listed.

@@ -51,13 +51,13 @@ class Outcome:
 
 
 def prints_outcome(command: Callable[..., Outcome]) -> Callable[..., None]:
-    """Add `--json` and `--quiet` to a command; it is passed `quiet` and returns its outcome."""
+    """Add `--json` and `--quiet` to a command, which returns its outcome."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON")
     @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no notes")
     @functools.wraps(command)
     def run(*args: Any, as_json: bool, quiet: bool, **options: Any) -> None:
-        outcome = command(*args, quiet=quiet, **options)
+        outcome = command(*args, **options)
         if as_json:
             values = outcome.json() if callable(outcome.json) else outcome.json
             if values is not None:
@@ -65,17 +65,28 @@ def prints_outcome(command: Callable[..., Outcome]) -> Callable[..., None]:
         else:
             for line in outcome.results:
                 print(line if outcome.is_styled else visible(line))
-            for line in () if quiet else outcome.notes:
-                print(visible(line), file=sys.stderr)
+            for line in outcome.notes:
+                note(line)
         if outcome.exit_code:
             sys.exit(outcome.exit_code)
 
     return run
 
 
-def progress_of(quiet: bool) -> Progress:
+def is_quiet() -> bool:
+    """Return True if the command that runs was given `--quiet`."""
+    return bool(click.get_current_context().params["quiet"])
+
+
+def note(text: str) -> None:
+    """Print a line on standard error, unless the command is quiet."""
+    if not is_quiet():
+        print(visible(text), file=sys.stderr)
+
+
+def command_progress() -> Progress:
     """Return the progress of the command that runs; its sentences name flags."""
-    return open_progress(quiet=quiet, words=in_flags)
+    return open_progress(quiet=is_quiet(), words=in_flags)
 
 
 def in_flags(text: str) -> str:

@@ -9,9 +9,8 @@ import click
 
 from tokenmill.base.human import human_bytes, human_rate, plural
 from tokenmill.cli import flags
-from tokenmill.cli.flags import switch, value
-from tokenmill.cli.group import GroupWithMain
-from tokenmill.cli.outcome import Outcome, in_flags, prints_outcome, progress_of
+from tokenmill.cli.flags import GroupWithMain, switch, value
+from tokenmill.cli.outcome import Outcome, command_progress, in_flags, prints_outcome
 from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def split_val_input(args: Sequence[str]) -> tuple[list[str], list[list[str]]]:
 @value("--ray_address", "ADDRESS", "The cluster: auto, or HOST:PORT", **RUNNING)
 @switch("--estimate", "Read about 1 %, print what to expect, write nothing")
 @prints_outcome
-def run_command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Outcome:
+def run_command(out_dir: str, estimate: bool, **options: Any) -> Outcome:
     """Tokenize text files into a new dataset at OUT.
 
     INPUT may be files, folders or quoted globs: .txt, .jsonl, .csv, .parquet, also .gz, .zst, .xz
@@ -110,7 +109,7 @@ def run_command(out_dir: str, estimate: bool, quiet: bool, **options: Any) -> Ou
         return Outcome(found.to_json(), results=[found.to_text()])
     from tokenmill.preparation.prepare import prepare
 
-    with progress_of(quiet) as progress:
+    with command_progress() as progress:
         summary = prepare(inputs, out_dir, **flags.as_keywords(options, progress))
     return Outcome(summary.to_json(), notes=summary_lines(summary))
 
@@ -153,15 +152,18 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
     yield from (f"  cleaned   {line}" for line in summary.changed_lines)
     if summary.lines_dropped:
         yield f"  lines     dropped {summary.lines_dropped:,} seen before"
-    item_size = 2 if summary.dtype == "uint16" else 4
-    named = summary.named_splits.items()
-    of_named = sum(split["tokens"] for _, split in named)
-    size = human_bytes((summary.train_tokens + summary.val_tokens + of_named) * item_size)
-    more = "".join(f"{s['tokens']:,} {name} in {s['shards']:,}, " for name, s in named)
-    yield (
-        f"  tokens    {summary.train_tokens:,} train in {plural(summary.train_shards, 'shard')}, "
-        f"{summary.val_tokens:,} val in {summary.val_shards:,}, {more}{summary.dtype}, {size}"
+    splits = {
+        "train": {"tokens": summary.train_tokens, "shards": summary.train_shards},
+        "val": {"tokens": summary.val_tokens, "shards": summary.val_shards},
+        **summary.named_splits,
+    }
+    counts = ", ".join(
+        f"{split['tokens']:,} {name} in {plural(split['shards'], 'shard')}"
+        for name, split in splits.items()
     )
+    item_size = 2 if summary.dtype == "uint16" else 4
+    size = human_bytes(sum(split["tokens"] for split in splits.values()) * item_size)
+    yield f"  tokens    {counts}, {summary.dtype}, {size}"
     yield from (f"  note      {in_flags(note)}" for note in summary.notes)
     if summary.already_there:
         yield f"Nothing to write to {summary.out_dir}"

@@ -1,13 +1,13 @@
 """`tokenmill prepare plan|work|status|finish|slurm`: a preparation as numbered jobs."""
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.cli.flags import as_keywords, count, value, work_options, workers_option
-from tokenmill.cli.outcome import Outcome, prints_outcome, progress_of
+from tokenmill.cli.outcome import Outcome, command_progress, prints_outcome
 from tokenmill.cli.prepare import (
     TakesValInput,
     preparation_options,
@@ -15,11 +15,14 @@ from tokenmill.cli.prepare import (
     take_inputs,
 )
 
+if TYPE_CHECKING:
+    from tokenmill.preparation.jobs import JobReport
+
 
 @click.command(cls=TakesValInput)
 @preparation_options
 @prints_outcome
-def plan(out_dir: str, quiet: bool, **options: Any) -> Outcome:
+def plan(out_dir: str, **options: Any) -> Outcome:
     """Write the plan of a preparation, for jobs that share the work.
 
     The options are those of `tokenmill prepare`. Inputs and OUT must be seen by all machines under
@@ -53,7 +56,7 @@ def plan(out_dir: str, quiet: bool, **options: Any) -> Outcome:
 @value("--workers", "N", "Processes here", default=1)
 @value("--wait", "SECONDS", "Wait so long for other parts that run now", default=0.0)
 @prints_outcome
-def work(run: str, part: str, workers: int, wait: float, quiet: bool) -> Outcome:
+def work(run: str, part: str, workers: int, wait: float) -> Outcome:
     """Do part K of N of the first stage that is not complete, and of the next ones while they can
     begin. A stage begins when the one before it is complete: run all parts again until `status`
     says that nothing is missing, or let `finish` do the rest.
@@ -64,50 +67,44 @@ def work(run: str, part: str, workers: int, wait: float, quiet: bool) -> Outcome
     from tokenmill.preparation import jobs
 
     which = JobPart.parse(part)
-    with progress_of(quiet) as progress:
+    with command_progress() as progress:
         report = jobs.work(run, which, workers=workers, wait=wait, progress=progress)
-    lines = [f"{run} is finished: there is nothing to do"] if report.finished else []
-    for stage in report.stages:
-        if stage.ran or stage is report.stages[-1]:
-            missing = f", {len(stage.missing):,} missing" if stage.missing else ""
-            done = f"{plural(stage.tasks, 'task')}: {stage.ran:,} done by part {which}"
-            lines.append(f"  {stage.name:<19} {done}{missing}")
-    if report.complete and not report.finished:
-        lines.append(f"all tasks are done; next: tokenmill prepare finish {run}")
-    elif report.missing:
-        lines.append(f"other parts must finish {report.stages[-1].name!r} first")
-    return Outcome(_to_json(report), notes=lines)
+    values, lines = _report(run, report, which.of)
+    return Outcome(values, notes=lines)
 
 
 @click.command()
 @click.argument("run", metavar="OUT")
 @value("--parts", "N", "Name missing parts of N", type=count)
 @prints_outcome
-def status(run: str, parts: int | None, quiet: bool) -> Outcome:
+def status(run: str, parts: int | None) -> Outcome:
     """Say how far each stage is, and which parts are missing, as `sbatch --array` takes them."""
-    from tokenmill.executors.numbered import to_array
     from tokenmill.preparation import jobs
 
     report = jobs.status(run)
     found = jobs.open_run(run)
-    of = parts or (jobs.usual_parts(found[1]) if found else 1)
-    array = to_array(task % of for task in report.missing)
+    values, lines = _report(run, report, parts or (jobs.usual_parts(found[1]) if found else 1))
+    return Outcome(values, results=lines)
+
+
+def _report(run: str, report: "JobReport", parts: int) -> tuple[dict[str, Any], list[str]]:
+    """Return how far a preparation is, as JSON and as lines."""
+    from tokenmill.executors.numbered import to_array
+
+    array = to_array(task % parts for task in report.missing)
     lines = [
         f"{stage.name:<19} {stage.tasks - len(stage.missing):,} of {stage.tasks:,} done"
         for stage in report.stages
     ]
     if report.finished:
-        lines.append("finished")
+        lines.append(f"{run} is finished: there is nothing to do")
     elif report.complete:
         lines.append(f"next: tokenmill prepare finish {run}")
     else:
-        lines.append(f"missing parts of {of}: {array}")
-    return Outcome({**_to_json(report), "parts": of, "array": array}, results=lines)
-
-
-def _to_json(report: Any) -> dict[str, Any]:
+        lines.append(f"missing parts of {parts}: {array}")
     stages = [{"name": s.name, "tasks": s.tasks, "missing": list(s.missing)} for s in report.stages]
-    return {"finished": report.finished, "complete": report.complete, "stages": stages}
+    values = {"finished": report.finished, "complete": report.complete, "stages": stages}
+    return {**values, "parts": parts, "array": array}, lines
 
 
 @click.command()
@@ -115,11 +112,11 @@ def _to_json(report: Any) -> dict[str, Any]:
 @workers_option
 @work_options
 @prints_outcome
-def finish(run: str, quiet: bool, **options: Any) -> Outcome:
+def finish(run: str, **options: Any) -> Outcome:
     """Do whatever is missing on this machine, check that the counts agree, write the manifest."""
     from tokenmill.preparation import jobs
 
-    with progress_of(quiet) as progress:
+    with command_progress() as progress:
         summary = jobs.finish(run, **as_keywords(options, progress))
     if summary is None:
         done = {"out_dir": run, "already_there": True}

@@ -10,7 +10,7 @@ import click
 from tokenmill.base.human import human_bytes
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import given, settings_flags, switch, value
-from tokenmill.cli.outcome import Outcome, prints_outcome, progress_of
+from tokenmill.cli.outcome import Outcome, command_progress, prints_outcome
 from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ DTYPES = ("uint16", "uint32", "int32", "int64")
 @value("--dtype", "KIND", "Stored type; by default by vocabulary", choices=DTYPES)
 @switch("--force", "Write also where a newer .npy is")
 @prints_outcome
-def command(files: tuple[str, ...], quiet: bool, **options: Any) -> Outcome:
+def command(files: tuple[str, ...], **options: Any) -> Outcome:
     """Tokenize each text into one .npy array beside it: FILE.txt becomes FILE.npy.
 
     The text is taken as it is: one document without an end-of-text id; with --separator, documents
@@ -51,7 +51,7 @@ def command(files: tuple[str, ...], quiet: bool, **options: Any) -> Outcome:
         name = options["tokenizer"] or "gpt2"
         options["tokenizer"] = load(name, pattern=pattern, end_of_text=end)
     started = time.monotonic()
-    with interrupt_on_signals(), progress_of(quiet) as progress:
+    with interrupt_on_signals(), command_progress() as progress:
         arrays = pretokenize(files, progress=progress, **given(options))
     entries = [{**asdict(a), "characters_per_token": a.characters_per_token} for a in arrays]
     return Outcome(

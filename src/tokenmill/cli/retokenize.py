@@ -12,7 +12,7 @@ from tokenmill.cli.flags import (
     work_options,
     workers_option,
 )
-from tokenmill.cli.outcome import Outcome, prints_outcome, progress_of
+from tokenmill.cli.outcome import Outcome, command_progress, prints_outcome
 from tokenmill.cli.prepare import summary_lines
 from tokenmill.preparation.planning.settings import Settings
 
@@ -30,7 +30,7 @@ TAKEN = (
 @work_options
 @switch("--overwrite", "Replace the dataset in OUT", section="Running")
 @prints_outcome
-def command(src: str, out_dir: str, quiet: bool, **options: Any) -> Outcome:
+def command(src: str, out_dir: str, **options: Any) -> Outcome:
     """Decode the documents of the dataset SRC and encode them again, with another tokenizer.
 
     Splits stay splits. Every document is decoded once more from its new ids and compared with what
@@ -45,6 +45,6 @@ def command(src: str, out_dir: str, quiet: bool, **options: Any) -> Outcome:
 
     if options["tokenizer"] is None:
         raise click.UsageError("the new tokenizer is missing; name it: --tokenizer tok/")
-    with progress_of(quiet) as progress:
+    with command_progress() as progress:
         summary = retokenize(src, out_dir, **as_keywords(options, progress))
     return Outcome(summary.to_json(), notes=summary_lines(summary))

@@ -20,7 +20,7 @@ from tokenmill.cli.train import needs_torch
 @value("--device", "NAME", "`cpu`, `cuda`, `cuda:1` or `mps`", default="auto")
 @prints_outcome
 def command(
-    run: str, prompt: str | None, top_k: int, seed: int, num_samples: int, quiet: bool, **how: Any
+    run: str, prompt: str | None, top_k: int, seed: int, num_samples: int, **how: Any
 ) -> Outcome:
     """Generate text with the model of RUN, the folder that `tokenmill train` made.
 
@@ -30,7 +30,7 @@ def command(
         tokenmill sample runs/gpt --temperature 0 --max_new_tokens 50
     """
     needs_torch("tokenmill sample")
-    from tokenmill.train.sample_text import sample
+    from tokenmill.train.start import sample
 
     samples = [
         {"seed": s, "text": sample(run, prompt or "", top_k=top_k or None, seed=s, **how)}

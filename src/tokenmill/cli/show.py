@@ -11,6 +11,7 @@ import click
 
 from tokenmill.cli.flags import (
     OPEN_NAMES,
+    GroupWithMain,
     SectionedCommand,
     count,
     file_options,
@@ -21,8 +22,7 @@ from tokenmill.cli.flags import (
     together,
     value,
 )
-from tokenmill.cli.group import GroupWithMain
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, note, prints_outcome
 
 if TYPE_CHECKING:
     from tokenmill.dataset import TokenDataset
@@ -114,7 +114,7 @@ def batch(path: str, step: int, row: int | None, limit: int, **options: Any) -> 
 
     begin_token = options.pop("begin_token")  # to put into rows: not what the data begins with
     data = _open(path, options)
-    printed = {name: options.pop(name) for name in ("ids", "plain", "quiet")}
+    printed = {name: options.pop(name) for name in ("ids", "plain")}
     form = BatchForm(prefetch=0, check_ids=False)
     loader = BatchLoader(data, form=form, begin_token=begin_token, **options)
     return _outcome(show_step(loader, step, row=row, limit=limit), **printed)
@@ -155,11 +155,11 @@ def _open(path: str, options: dict[str, Any]) -> "TokenDataset":
     return tokenmill.open(path, split, **given(how))
 
 
-def _outcome(excerpts: "Iterable[Excerpt]", *, ids: bool, plain: bool, quiet: bool) -> Outcome:
+def _outcome(excerpts: "Iterable[Excerpt]", *, ids: bool, plain: bool) -> Outcome:
     """Excerpts as text, each made when it is printed; or as JSON."""
     return Outcome(
         lambda: [excerpt.to_json() for excerpt in excerpts],
-        results=(_text(excerpt, quiet, plain, ids) for excerpt in excerpts),
+        results=(_text(excerpt, plain, ids) for excerpt in excerpts),
         is_styled=True,
     )
 
@@ -172,17 +172,16 @@ def _range(text: str, num_tokens: int) -> tuple[int, int]:
     return int(first or 0), int(last or num_tokens)
 
 
-def _text(excerpt: "Excerpt", quiet: bool, plain: bool, ids: bool) -> str:
+def _text(excerpt: "Excerpt", plain: bool, ids: bool) -> str:
     """The lines of one excerpt; with `plain`, its title is a note."""
     from tokenmill.base.human import visible
     from tokenmill.look.shown_tokens import render
 
     title = visible(f"{excerpt.title}  [{excerpt.place}]")
-    if excerpt.left_out and not quiet:
-        print(f"... {excerpt.left_out:,} more tokens (--limit)", file=sys.stderr)
+    if excerpt.left_out:
+        note(f"... {excerpt.left_out:,} more tokens (--limit)")
     if plain:
-        if not quiet:
-            print(title, file=sys.stderr)
+        note(title)
         return visible(b"".join(piece.data for piece in excerpt.tokens if not piece.special))
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     return f"--- {title}\n{render(excerpt.tokens, color=color, with_ids=ids)}"

@@ -20,7 +20,7 @@ from tokenmill.cli.flags import (
     work_options,
     workers_option,
 )
-from tokenmill.cli.outcome import Outcome, prints_outcome, progress_of
+from tokenmill.cli.outcome import Outcome, command_progress, prints_outcome
 from tokenmill.cli.prepare import CLEAN_ALIAS, no_dedup_switch
 from tokenmill.preparation.planning.settings import Settings
 
@@ -70,7 +70,7 @@ def command() -> None:
 @workers_option
 @work_options
 @prints_outcome
-def train(inputs: tuple[str, ...], out_dir: str, quiet: bool, **options: Any) -> Outcome:
+def train(inputs: tuple[str, ...], out_dir: str, **options: Any) -> Outcome:
     """Train a byte-level BPE tokenizer on text files; OUT/ then holds tokenizer.json.
 
     INPUT, cleaning and reading are those of `tokenmill prepare`. A training that was stopped
@@ -87,7 +87,7 @@ def train(inputs: tuple[str, ...], out_dir: str, quiet: bool, **options: Any) ->
     from tokenmill.preparation.train_tokenizer import train_tokenizer
 
     options["special"] = options["special"] or None
-    with progress_of(quiet) as progress:
+    with command_progress() as progress:
         done = train_tokenizer(inputs, out_dir, **as_keywords(options, progress))
     lines = _training_lines(out_dir, done, options["vocab_size"])
     return Outcome({"out_dir": out_dir, **asdict(done)}, notes=lines)
@@ -119,7 +119,7 @@ def _training_lines(out_dir: str, done: "Training", vocab_size: int) -> Iterator
 @click.argument("name")
 @settings_flags(Settings, only=("end_of_text", "token_pattern"))
 @prints_outcome
-def show(name: str, end_of_text: str | None, token_pattern: str | None, quiet: bool) -> Outcome:
+def show(name: str, end_of_text: str | None, token_pattern: str | None) -> Outcome:
     """Print what a tokenizer is: family, engine, ids, special ids, split pattern.
 
     NAME is what `tokenmill prepare --tokenizer` takes: gpt2, a tokenizer.json or its folder, a
@@ -169,7 +169,6 @@ def compare(
     second: str,
     inputs: tuple[str, ...],
     html: str | None,
-    quiet: bool,
     **options: Any,
 ) -> Outcome:
     """Encode the same text with tokenizers A and B, and print how they differ.

@@ -11,9 +11,16 @@ from typing import Any
 import click
 
 from tokenmill.base.suggest import closest
-from tokenmill.cli.flags import SectionedCommand, count, position, settings_flags, switch, value
-from tokenmill.cli.group import GroupWithMain
-from tokenmill.cli.outcome import Outcome, as_flags, prints_outcome
+from tokenmill.cli.flags import (
+    GroupWithMain,
+    SectionedCommand,
+    count,
+    position,
+    settings_flags,
+    switch,
+    value,
+)
+from tokenmill.cli.outcome import Outcome, as_flags, is_quiet, prints_outcome
 from tokenmill.errors import MissingExtraError
 from tokenmill.train.config import SOURCES, TrainConfig, load_config
 
@@ -51,7 +58,7 @@ class TrainCommand(SectionedCommand):
 @value("--config_file", "FILE", "JSON settings, e.g. configs/150M_1024.json; flags win", **RUN)
 @switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN)
 @prints_outcome
-def run_command(config_file: str | None, resume: bool, quiet: bool, **settings: Any) -> Outcome:
+def run_command(config_file: str | None, resume: bool, **settings: Any) -> Outcome:
     """Train a small GPT on token data.
 
     Exactly one of --input_file, --dataset_dir, --train_data_path and --mixture says where the data
@@ -72,7 +79,7 @@ def run_command(config_file: str | None, resume: bool, quiet: bool, **settings: 
     from tokenmill.torch.world import find_ranks
     from tokenmill.train.start import train
 
-    result = train(settings, config_file=config_file, resume=resume, quiet=quiet)
+    result = train(settings, config_file=config_file, resume=resume, quiet=is_quiet())
     if find_ranks().rank > 0:
         return Outcome(None)  # rank 0 speaks for all
     return Outcome({**asdict(result), "run_dir": str(result.run_dir)})

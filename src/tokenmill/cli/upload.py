@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from tokenmill.base.human import plural, visible
+from tokenmill.base.human import plural
 from tokenmill.cli.flags import switch, value
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, note, prints_outcome
 
 
 @click.command()
@@ -17,7 +17,7 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 @value("--message", "TEXT", "Message of the commit")
 @switch("--no_sample", "Leave out the decoded sample for the hub's viewer")
 @prints_outcome
-def command(folder: str, repo: str, no_sample: bool, quiet: bool, **options: Any) -> Outcome:
+def command(folder: str, repo: str, no_sample: bool, **options: Any) -> Outcome:
     """Push the dataset in DIR to the dataset repository REPO.
 
     Every byte is checked against the manifest before it leaves. The shards, the manifest, the card
@@ -30,7 +30,6 @@ def command(folder: str, repo: str, no_sample: bool, quiet: bool, **options: Any
     """
     from tokenmill.hub import upload
 
-    say = (lambda text: None) if quiet else lambda text: click.echo(visible(text), err=True)
-    done = upload(folder, repo, sample=not no_sample, note=say, **options)
-    note = f"{done.url}: {plural(len(done.files), 'file')} at {done.commit[:12]}"
-    return Outcome(done.to_json(), notes=[note])
+    done = upload(folder, repo, sample=not no_sample, note=note, **options)
+    pushed = f"{done.url}: {plural(len(done.files), 'file')} at {done.commit[:12]}"
+    return Outcome(done.to_json(), notes=[pushed])

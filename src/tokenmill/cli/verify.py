@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @sample_option
 @open_options
 @prints_outcome
-def command(path: str, quiet: bool, **options: Any) -> Outcome:
+def command(path: str, **options: Any) -> Outcome:
     """Check that the token data at PATH is whole, unchanged and sound.
 
     Compares sizes and the manifest, or the headers and indices of other formats; with --full or

@@ -12,7 +12,7 @@ import click
 from tokenmill.base.human import visible
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import given, open_options, sample_option, switch, value
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, is_quiet, prints_outcome
 
 if TYPE_CHECKING:
     from tokenmill.edits.usage import SourceUsage
@@ -36,7 +36,6 @@ def command(
     save: str | None,
     run: str | None,
     sample: int,
-    quiet: bool,
     **options: Any,
 ) -> Outcome:
     """Browse the token data at PATH: documents with coloured tokens, batches, search.
@@ -63,7 +62,7 @@ def command(
         return Outcome(about, notes=[wrote])
     if run is not None:
         raise click.UsageError("--run is for the page that --save FILE writes")
-    _serve(path, port, no_browser, quiet, how)
+    _serve(path, port, no_browser, how)
     return Outcome(None, notes=["stopped"])
 
 
@@ -85,13 +84,13 @@ def _make_page(path: str, file: str, run: str | None, **options: Any) -> bytes:
 
 def _usage(run: str, path: str) -> "SourceUsage":
     """Return how a run has used the data at a path."""
-    from tokenmill.train.run_loader import open_run, source_at
+    from tokenmill.train.run_data import open_run, source_at
 
     loader = open_run(Path(run), path).loader
     return loader.usage()[loader.names.index(source_at(loader, path))]
 
 
-def _serve(path: str, port: int, no_browser: bool, quiet: bool, how: dict[str, Any]) -> None:
+def _serve(path: str, port: int, no_browser: bool, how: dict[str, Any]) -> None:
     import webbrowser
 
     from tokenmill.pages.routes import Site
@@ -106,7 +105,7 @@ def _serve(path: str, port: int, no_browser: bool, quiet: bool, how: dict[str, A
         name, address = server.site.name, server.address
         if as_json:  # printed now and not at the end, for the program that waits for it
             print(json.dumps({"name": name, "address": address}), flush=True)
-        elif not quiet:
+        elif not is_quiet():
             print(f"{visible(name)} is at {address} (Ctrl-C ends it)", flush=True)
         if not no_browser:
             webbrowser.open(address)

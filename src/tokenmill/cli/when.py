@@ -25,7 +25,6 @@ def command(
     text: str | None,
     source: str | None,
     limit: int,
-    quiet: bool,
 ) -> Outcome:
     """Print when RUN trained on a document of the token data at PATH, one of its sources.
 
@@ -38,7 +37,7 @@ def command(
         tokenmill when data/corpus --text "never seen again" --run runs/gpt
     """
     from tokenmill.look.trained_on import documents_with, trained_on
-    from tokenmill.train.run_loader import open_run, source_at
+    from tokenmill.train.run_data import open_run, source_at
 
     if (document is None) == (text is None):
         raise click.UsageError("Use one of --document and --text")

@@ -11,29 +11,25 @@ The training loader keeps its own position, and Lightning stores it in every che
 import functools
 import importlib
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.compat.local_files import create_dataloaders
 from tokenmill.errors import MissingExtraError
 from tokenmill.torch import TokenDataLoader
 
-if TYPE_CHECKING:
-    _Base = Any
-else:
 
-    def _base_class() -> type:
-        homes = ("lightning.pytorch", "pytorch_lightning")
-        imported = [home for home in homes if home in sys.modules]
-        for home in [*imported, *homes]:
-            try:
-                return importlib.import_module(home).LightningDataModule
-            except ImportError:
-                continue
-        raise MissingExtraError("LocalDataModule", package="lightning", extra="lightning")
+def _base_class() -> Any:
+    homes = ("lightning.pytorch", "pytorch_lightning")
+    for home in sorted(homes, key=lambda home: home not in sys.modules):
+        try:
+            return importlib.import_module(home).LightningDataModule
+        except ImportError:
+            continue
+    raise MissingExtraError("LocalDataModule", package="lightning", extra="lightning")
 
-    _Base = _base_class()
+
+_Base: Any = _base_class()
 
 
 class LocalDataModule(_Base):  # type: ignore[misc]
@@ -44,29 +40,9 @@ class LocalDataModule(_Base):  # type: ignore[misc]
     """
 
     @takes_keywords_of(create_dataloaders)
-    def __init__(
-        self,
-        train_data_path: str | Path,
-        val_data_path: str | Path,
-        batch_size: int = 32,
-        max_length: int = 1024,
-        num_workers: int = 0,
-        prefetch_factor: int | None = None,
-        seed: int = 42,
-        **options: Any,
-    ) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__()
-        self._open = functools.partial(
-            create_dataloaders,
-            train_data_path,
-            val_data_path,
-            batch_size,
-            max_length,
-            num_workers,
-            prefetch_factor,
-            seed,
-            **options,
-        )
+        self._open = functools.partial(create_dataloaders, *arguments, **options)
 
     @functools.cached_property
     def _loaders(self) -> tuple[TokenDataLoader, TokenDataLoader]:

@@ -16,7 +16,6 @@ from torch.utils.data import IterableDataset, get_worker_info
 from tokenmill import dataset
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.compat.text_file import open_text
-from tokenmill.dataset import TokenDataset
 from tokenmill.torch.token_data_loader import TokenDataLoader
 from tokenmill.torch.windows_dataset import WindowsDataset
 from tokenmill.torch.world import find_ranks
@@ -137,10 +136,9 @@ def create_dataloaders(
     of both do not depend on the workers. `rows`, `begin_token` and `augment` are for training
     alone: validation always reads plain windows.
     """
+    workers: dict[str, Any] = {"persistent_workers": num_workers > 0}
     if num_workers and prefetch_factor:
-        workers = {"persistent_workers": True, "prefetch_factor": prefetch_factor}
-    else:
-        workers = {"persistent_workers": num_workers > 0}
+        workers["prefetch_factor"] = prefetch_factor
     open_loader = functools.partial(
         TokenDataLoader,
         block_size=max_length,
@@ -149,8 +147,8 @@ def create_dataloaders(
         num_workers=num_workers,
         workers=workers,
     )
-    train = _open_whole(train_data_path, open_options)
-    val = _open_whole(val_data_path, open_options)
+    train = dataset.open(train_data_path, "all", **open_options)
+    val = dataset.open(val_data_path, "all", **open_options)
     # A small validation set is one shorter batch, equal on all ranks.
     val_windows = max(0, val.num_tokens - 1) // max_length
     val_rows = max(1, val_windows // find_ranks().world_size)
@@ -160,9 +158,3 @@ def create_dataloaders(
         ),
         open_loader(val, batch_size=min(batch_size, val_rows), order="sequential", from_start=True),
     )
-
-
-def _open_whole(path: str | Path, open_options: dict[str, Any]) -> TokenDataset:
-    if not Path(path).exists():
-        raise FileNotFoundError(f"token file not found: {path} (looked in {Path.cwd()})")
-    return dataset.open(path, "all", **open_options)

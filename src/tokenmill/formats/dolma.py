@@ -92,7 +92,7 @@ def load_ends(path: str, num_tokens: int) -> np.ndarray:
     end = row = 0
     try:
         with (
-            untrusted.open_whole(Path(path)) as packed,
+            untrusted.open_first(Path(path), untrusted.file_size(Path(path))) as packed,
             gzip.open(packed, "rb") as unpacked,
             io.TextIOWrapper(unpacked, "utf-8") as text,
         ):

@@ -18,9 +18,8 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -39,13 +38,12 @@ from tokenmill.formats import ours
 from tokenmill.formats.detect import detect
 from tokenmill.formats.format import OURS, Ask, FoundData
 from tokenmill.formats.untrusted import HEAD_BYTES
-from tokenmill.reading.cached_file import CachedFile
-from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.reading.shard_cache import CachedFile, ShardCache
 from tokenmill.reading.token_file import Lazy
 from tokenmill.shards import block_hashes
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, EndsEntry, FileEntry, Manifest
-from tokenmill.stores import globs, objects, store_client
-from tokenmill.stores.store_requests import StoreFailure
+from tokenmill.stores import objects
+from tokenmill.stores.store_requests import ObjectStat, Part
 
 MARK = ".objects.json"
 UNUSED = 7 * 86400.0
@@ -70,10 +68,14 @@ def detect_remote(
             raise NotADatasetError(f"there is no {join(addresses[0], FILE_NAME)}")
     expanded = [address for item in addresses for address in _expand(item)]
     mirror = make_mirror(expanded, cache)
-    with mirror.errors_with_addresses():
-        paths = [str(mirror.root / split_address(address).key) for address in expanded]
-        is_one = len(addresses) == 1 == len(paths)
+    paths = [str(mirror.root / split_address(address).key) for address in expanded]
+    is_one = len(addresses) == 1 == len(paths)
+    try:
         found = detect(paths[0] if is_one else paths, split, format=format, ask=ask)
+    except TokenmillError as error:  # name the objects, not the files of the mirror
+        error.message = error.message.replace(str(mirror.root), mirror.bucket)
+        error.hint = error.hint and error.hint.replace(str(mirror.root), mirror.bucket)
+        raise
     files = []
     for file in found.files:
         key = os.path.relpath(file.path, mirror.root)
@@ -87,7 +89,7 @@ def _expand(address: str) -> list[str]:
     address = check_address(address)
     if not glob.has_magic(address):
         return [address]
-    if not (matching := globs.match(address)):
+    if not (matching := objects.list_matching(address)):
         raise NotADatasetError(f"no object matches {address!r}")
     return matching
 
@@ -130,10 +132,7 @@ class _Bucket(ours.Folder):
 
 
 def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> np.ndarray | None:
-    """Return the hashes of the blocks of a shard, from the file of all; None without such a file.
-
-    For a thread that waits for a store: it sends requests itself.
-    """
+    """Return the hashes of the blocks of a shard, from the file of all; None without that file."""
     with _reading_blocks:  # all threads need the same file
         data = _read_blocks(address, size)
     return None if data is None else block_hashes.read_entry(data[start:stop], digest)
@@ -142,13 +141,7 @@ def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> 
 @functools.lru_cache(maxsize=4)
 def _read_blocks(address: str, size: int) -> bytes | None:
     """Return the file of all hashes: 2 MB for a dataset of 250 GB."""
-    try:
-        about = objects.ObjectStat(size, "", 0)
-        return objects.get_part(address, 0, size, about, hashed=True).data
-    except StoreFailure as failure:
-        if failure.kind == "missing":
-            return None
-        raise
+    return objects.read_if_there(address, size)
 
 
 def fetch(cache: ShardCache, file: CachedFile) -> bytes:
@@ -172,16 +165,6 @@ class Mirror:
     """The address of the bucket."""
     objects: Objects
     cache: ShardCache
-
-    @contextmanager
-    def errors_with_addresses(self) -> Iterator[None]:
-        """Errors name the objects, not the files of the mirror."""
-        try:
-            yield
-        except TokenmillError as error:
-            error.message = error.message.replace(str(self.root), self.bucket)
-            error.hint = error.hint and error.hint.replace(str(self.root), self.bucket)
-            raise
 
 
 def make_mirror(addresses: Sequence[str], cache: ShardCache) -> Mirror:
@@ -289,25 +272,23 @@ def _fill(mirror: Mirror, wanted: Objects, folders: set[str]) -> None:
     """Make the files, the first bytes of those that are wanted, and last the list of them."""
     for folder in folders:
         (mirror.root / folder).mkdir(parents=True, exist_ok=True)
-    heads = {key: _begin_head(mirror.bucket, key, *known) for key, known in wanted.items()}
+    heads = {
+        key: _begin_head(mirror.bucket, key, *known) for key, known in wanted.items() if known[0]
+    }
     for key, (size, _) in mirror.objects.items():
         path = mirror.root / key
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            if key in heads and size:
-                file.write(heads[key].result())
+            if key in heads:
+                file.write(heads[key].result()[0])
             file.truncate(size)
     fields = [mirror.bucket, mirror.cache.max_bytes, mirror.objects]
     write_atomically(mirror.root / MARK, orjson.dumps(fields), durable=False)
 
 
-def _begin_head(bucket: str, key: str, size: int, etag: str) -> "Future[bytes]":
-    address = f"{bucket}/{key}"
-    known = objects.ObjectStat(size, etag, 0)
+def _begin_head(bucket: str, key: str, size: int, etag: str) -> "Future[Part]":
     stop = min(size, HEAD_BYTES)
-    return store_client.begin(
-        lambda: objects.get_part(address, 0, stop, known).data if stop else b"", "read", address
-    )
+    return objects.begin_part(f"{bucket}/{key}", 0, stop, ObjectStat(size, etag))
 
 
 def _remove_unused(folder: Path) -> None:

@@ -28,29 +28,21 @@ MIRRORED = "/tokenmill-objects-"
 """In the path of a file that shows an object of a store (remote.py)."""
 HEAD_BYTES = 128 << 10
 """The first bytes of an object that its file in a mirror holds."""
-MIXED = "tokens and index are of different builds, or one was cut; fetch or write both again"
 
 
-def open_whole(path: Path) -> BinaryIO:
-    """Open a regular file with all its bytes, also where `path` is in a mirror."""
-    if MIRRORED in str(path):
+def open_first(path: Path, length: int) -> BinaryIO:
+    """Open a regular file, of which the first `length` bytes will be read, also in a mirror."""
+    if length > HEAD_BYTES and MIRRORED in str(path):
         from tokenmill.formats.remote import open_object
 
         return open_object(path)
     return open(path, "rb", buffering=0, opener=regular)
 
 
-def _open(path: Path, num_bytes: int) -> BinaryIO:
-    """Open a regular file; in a mirror, only the first bytes of it where these are enough."""
-    if num_bytes <= HEAD_BYTES:
-        return open(path, "rb", buffering=0, opener=regular)
-    return open_whole(path)
-
-
 def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
     """Return the first bytes of a file, and its size."""
     try:
-        with _open(path, length) as file:
+        with open_first(path, length) as file:
             size = os.fstat(file.fileno()).st_size
             return os.pread(file.fileno(), min(length, size), 0), size
     except FileNotFoundError:
@@ -66,7 +58,7 @@ def map_file(path: Path, length: int, why: str, file: BinaryIO | None = None) ->
 
     `file` is what is mapped instead: the content of a compressed file.
     """
-    with file or _open(path, length) as opened:
+    with file or open_first(path, length) as opened:
         expect_at_least(path, os.fstat(opened.fileno()).st_size, length, why)
         return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
 
@@ -181,22 +173,22 @@ def expect_version(path: Path, stated: int, expected: int) -> None:
         )
 
 
-def expect_at_least(path: Path, size: int, least: int, why: str, hint: str | None = None) -> None:
+def expect_at_least(path: Path, size: int, least: int, why: str) -> None:
     """Refuse a file that cannot hold what it claims to."""
     if size < least:
         raise TruncatedShardError(
             f"{path} is {size:,} bytes; {why} promises {least:,}",
-            hint=hint or "the file was cut short, or its header is wrong; fetch this file again",
+            hint="the file was cut short, or its header is wrong; fetch this file again",
         )
 
 
-def expect_size(path: Path, size: int, expected: int, why: str, hint: str | None = None) -> None:
+def expect_size(path: Path, size: int, expected: int, why: str) -> None:
     """Refuse a file that is not exactly as long as what it claims to hold."""
-    expect_at_least(path, size, expected, why, hint)
+    expect_at_least(path, size, expected, why)
     if size > expected:
         raise CorruptShardError(
             f"{path} is {size:,} bytes; {why} promises {expected:,}",
-            hint=hint or "there are bytes that nothing accounts for; fetch this file again",
+            hint="there are bytes that nothing accounts for; fetch this file again",
         )
 
 
@@ -207,7 +199,8 @@ def damaged(path: Path | str, what: str) -> CorruptShardError:
 
 def mixed(path: Path | str, what: str) -> CorruptShardError:
     """Return the error for a file that contradicts the one next to it."""
-    return CorruptShardError(f"{path} {what}", hint=MIXED)
+    hint = "tokens and index are of different builds, or one was cut; fetch or write both again"
+    return CorruptShardError(f"{path} {what}", hint=hint)
 
 
 def whole_tokens(path: Path, num_bytes: int, dtype: np.dtype[Any]) -> int:

@@ -41,8 +41,8 @@ typedef struct {
     int64_t *labels;           /* length - 1; or NULL */
     int64_t sample;
     int64_t *clean, *copy;     /* length each */
-    Py_ssize_t *columns;       /* length */
     uint64_t *chosen;          /* a bit for each column, and whole words */
+    uint32_t *columns;         /* length, and a block more */
 } Row;
 
 static inline uint64_t stream_of(const Step *step, const Row *row) {
@@ -85,6 +85,13 @@ static inline Py_ssize_t compact(int64_t *to, const int64_t *from, Py_ssize_t co
     return left;
 }
 
+/* Writes the columns of a block, from `first` on, that are chosen; returns how many they are. */
+static inline Py_ssize_t list_columns(uint32_t *columns, uint32_t first, uint64_t chosen) {
+    Py_ssize_t count = 0;
+    for (; chosen; chosen &= chosen - 1) columns[count++] = first + (uint32_t)__builtin_ctzll(chosen);
+    return count;
+}
+
 #ifdef HAS_AVX512
 WIDE static inline uint64_t which_are_below_wide(const uint64_t numbers[BLOCK / 2], uint32_t chance) {
     uint64_t which = 0;
@@ -104,14 +111,27 @@ WIDE static inline Py_ssize_t compact_wide(int64_t *to, const int64_t *from, Py_
     }
     return i < count ? left + compact(to + left, from + i, count - i, stays >> i) : left;
 }
+
+WIDE static inline Py_ssize_t list_columns_wide(uint32_t *columns, uint32_t first, uint64_t chosen) {
+    const __m512i places = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    Py_ssize_t count = 0;
+    for (uint32_t part = 0; part < BLOCK; part += 16) {
+        __mmask16 mask = (__mmask16)(chosen >> part);
+        __m512i all = _mm512_add_epi32(places, _mm512_set1_epi32((int)(first + part)));
+        _mm512_storeu_si512(columns + count, _mm512_maskz_compress_epi32(mask, all));
+        count += __builtin_popcount(mask);
+    }
+    return count;
+}
 #else
 #define which_are_below_wide which_are_below
+#define list_columns_wide list_columns
 #define compact_wide compact
 #endif
 
 static ALWAYS_INLINE int has_special(const Ids *ids, const int64_t *tokens, Py_ssize_t count) {
     const uint64_t lowest = (uint64_t)ids->lowest, span = (uint64_t)ids->highest - lowest + 1; /* 0 without any */
-    int some = 0;
+    uint64_t some = 0;
     for (Py_ssize_t i = 0; i < count; i++) some |= (uint64_t)tokens[i] - lowest < span; /* without a branch */
     for (Py_ssize_t i = 0; some && i < count; i++)
         if (is_special(ids, tokens[i])) return 1;
@@ -139,15 +159,6 @@ static ALWAYS_INLINE void choose(Row *row, const Ids *ids, uint64_t stream, Py_s
     }
 }
 
-/* The columns that are chosen below `stop`, ascending; returns how many there are. */
-static ALWAYS_INLINE Py_ssize_t list_columns(Row *row, Py_ssize_t stop) {
-    Py_ssize_t count = 0, *columns = row->columns;
-    for (Py_ssize_t first = 0; first < stop; first += BLOCK)
-        for (uint64_t left = row->chosen[first / BLOCK]; left; left &= left - 1)
-            columns[count++] = first + __builtin_ctzll(left);
-    return count;
-}
-
 /* The id that is not special and has this number among those. */
 static inline int64_t ordinary_id(const Ids *ids, int64_t number) {
     Py_ssize_t low = 0, high = ids->num_special;
@@ -170,8 +181,10 @@ static ALWAYS_INLINE void change_inputs(Row *row, const Ids *ids, const Step *st
     const uint64_t stream = stream_of(step, row), num_ordinary = ids->num_ordinary;
     const Py_ssize_t stop = row->filled < num_inputs ? row->filled : num_inputs;
     choose(row, ids, stream, stop, choice, is_wide);
-    const Py_ssize_t count = list_columns(row, stop);
-    const Py_ssize_t *restrict columns = row->columns;
+    uint32_t *restrict columns = row->columns;
+    Py_ssize_t count = 0;
+    for (Py_ssize_t first = 0; first < stop; first += BLOCK)
+        count += (is_wide ? list_columns_wide : list_columns)(columns + count, (uint32_t)first, row->chosen[first / BLOCK]);
     int64_t *restrict tokens = row->tokens;
     uint64_t *restrict bits = (uint64_t *)row->copy;
     if (has_labels) {
@@ -244,16 +257,14 @@ static ALWAYS_INLINE void next_tokens(Row *row, const Step *step) {
 /* A text of `size` tokens as prefix, suffix and middle; its last three give way to the sentinels. */
 static void rearrange(int64_t *text, Py_ssize_t size, Py_ssize_t prefix, Py_ssize_t second_cut,
                       const uint64_t sentinels[NUM_SENTINELS], int64_t *copy) {
-    Py_ssize_t kept = size - NUM_SENTINELS, suffix = kept - second_cut, middle = second_cut - prefix;
-    memcpy(copy, text, (size_t)kept * sizeof *copy);
-    *text++ = (int64_t)sentinels[0];
-    memcpy(text, copy, (size_t)prefix * sizeof *copy);
-    text += prefix;
-    *text++ = (int64_t)sentinels[1];
-    memcpy(text, copy + second_cut, (size_t)suffix * sizeof *copy);
-    text += suffix;
-    *text++ = (int64_t)sentinels[2];
-    memcpy(text, copy + prefix, (size_t)middle * sizeof *copy);
+    Py_ssize_t suffix = size - NUM_SENTINELS - second_cut, middle = second_cut - prefix;
+    memcpy(copy, text + prefix, (size_t)middle * sizeof *copy);
+    memmove(text + prefix + 2, text + second_cut, (size_t)suffix * sizeof *text);
+    memmove(text + 1, text, (size_t)prefix * sizeof *text);
+    memcpy(text + size - middle, copy, (size_t)middle * sizeof *copy);
+    text[0] = (int64_t)sentinels[0];
+    text[prefix + 1] = (int64_t)sentinels[1];
+    text[prefix + suffix + 2] = (int64_t)sentinels[2];
 }
 
 /* One document of a row, columns start .. stop - 1; see augment/fill_in_the_middle.py. */
@@ -356,8 +367,8 @@ PyObject *augment_rows(PyObject *self, PyObject *arguments) {
             Row row = {(int64_t *)v[TOKENS].buf + i * length, length, filled[i],
                        v[CONTINUES].buf ? (uint8_t *)v[CONTINUES].buf + i * length : NULL,
                        v[LABELS].buf ? (int64_t *)v[LABELS].buf + i * (length - 1) : NULL,
-                       ((const int64_t *)v[SAMPLES].buf)[i], room, room + length, (Py_ssize_t *)room + 2 * length,
-                       (uint64_t *)room + 3 * length};
+                       ((const int64_t *)v[SAMPLES].buf)[i], room, room + length, (uint64_t *)room + 2 * length,
+                       (uint32_t *)(room + 3 * length)};
             (is_wide ? apply_wide : apply_plain)(&row, &ids, v[STEPS].buf, num_steps);
             filled[i] = row.filled;
         }

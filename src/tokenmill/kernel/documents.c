@@ -77,27 +77,33 @@ PyObject *mark_documents(PyObject *self, PyObject *arguments) {
     return NULL;
 }
 
-/* A value for each input: the number of its document in its row, or, with block_size 0, its place in its
-   document. */
-static void spread(int32_t *out, const int32_t *begins, Py_ssize_t count, Py_ssize_t block_size) {
-    int32_t number = 0;
+/* The number of its document in its row, for each input. */
+static void number_documents(int32_t *out, const int32_t *begins, Py_ssize_t count, Py_ssize_t block_size) {
     Py_ssize_t row_stop = 0;
-    for (Py_ssize_t document = 0; document < count; document++) {
-        int32_t begin = begins[document], size = begins[document + 1] - begin;
-        if (block_size && begin >= row_stop) { /* the first one of a row */
+    int32_t number = 0;
+    for (Py_ssize_t document = 0; document < count; document++, number++) {
+        int32_t size = begins[document + 1] - begins[document];
+        int32_t *at = out + begins[document];
+        if (begins[document] >= row_stop) { /* the first one of a row */
             number = 0;
-            row_stop = begin + block_size;
+            row_stop = begins[document] + block_size;
         }
-        if (block_size)
-            for (int32_t i = 0; i < size; i++) out[begin + i] = number;
-        else
-            for (int32_t i = 0; i < size; i++) out[begin + i] = i;
-        number++;
+        for (int32_t i = 0; i < size; i++) at[i] = number;
     }
 }
 
-/* spread_documents(out, begins, block_size): a value for each input, int32, from where documents begin
-   among the flat inputs, and where the last one ends. */
+/* How many inputs are before it in its document, for each input. */
+static void count_inputs(int32_t *out, const int32_t *begins, Py_ssize_t count) {
+    for (Py_ssize_t document = 0; document < count; document++) {
+        int32_t size = begins[document + 1] - begins[document];
+        int32_t *at = out + begins[document];
+        for (int32_t i = 0; i < size; i++) at[i] = i;
+    }
+}
+
+/* spread_documents(out, begins, block_size): for each input, int32, the number of its document in its row;
+   or, with block_size 0, its place in its document. `begins` are where documents begin among the flat
+   inputs, and where the last one ends. */
 PyObject *spread_documents(PyObject *self, PyObject *arguments) {
     Py_buffer out, given;
     Py_ssize_t block_size;
@@ -110,7 +116,10 @@ PyObject *spread_documents(PyObject *self, PyObject *arguments) {
         sound = begins[document] <= begins[document + 1];
     if (sound) {
         Py_BEGIN_ALLOW_THREADS;
-        spread(out.buf, begins, count, block_size);
+        if (block_size)
+            number_documents(out.buf, begins, count, block_size);
+        else
+            count_inputs(out.buf, begins, count);
         Py_END_ALLOW_THREADS;
     }
     PyBuffer_Release(&out);

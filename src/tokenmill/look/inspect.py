@@ -185,10 +185,10 @@ def _split(data: TokenDataset) -> SplitInfo:
         documents=data.num_documents,
         bytes=data.num_tokens * data.dtype.itemsize,
         shards=len(data.shards),
-        tokens_per_shard=int(data.files.numbers("num_tokens").max(initial=0)),
+        tokens_per_shard=max((file.num_tokens for file in data.files), default=0),
         first_file=data.shards[0].file if data.shards else None,
         last_file=data.shards[-1].file if data.shards else None,
-        part_of_a_file=any(file.partial for file in data.files.kinds()),
+        part_of_a_file=any(file.partial for file in data.files),
         fingerprint=data.fingerprint,
     )
 

@@ -46,7 +46,7 @@ class Spans:
         sources: np.ndarray = self.source[self.firsts[:-1]]
         return sources
 
-    @property
+    @functools.cached_property
     def filled(self) -> np.ndarray:
         """(num_rows,): columns of each row before its padding."""
         last = self.firsts[1:] - 1

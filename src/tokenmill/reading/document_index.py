@@ -140,8 +140,10 @@ class IndexedDocuments(Documents):
     def _documents_before(self) -> np.ndarray:
         """Ends in all files before each file; the last entry is their total."""
         counts = [0]
-        for i, known in enumerate(self._files.num_ends()):
-            counts.append(len(self._tables[i]) if known is None else known)
+        for i, file in enumerate(self._files):
+            # A part of a file (the last tenth, say) holds only some of its documents.
+            stated = None if file.partial or file.ends is None else file.ends.count
+            counts.append(len(self._tables[i]) if stated is None else stated)
         return np.cumsum(counts, dtype=np.int64)
 
     def _load(self, i: int) -> np.ndarray:

@@ -1,211 +1,265 @@
-"""Shards in a bucket, and compressed ones: brought into a folder of bounded size when first needed.
+"""A folder of bounded size: blocks and files from a store, and unpacked ones, fetched when needed.
 
-A file in the cache is named by its hash, so datasets and processes can share the folder. It is
-written under a temporary name, compared with the hash that the manifest gives, and only then gets
-its name: a name in the cache is a whole file. Of an object whose hash nobody states (other
-projects' files), `NAME.digest` keeps the one that was computed when it was fetched, where NAME is
-made of its address and ETag. When room is needed, the file that was used least
-recently is removed. Whoever has it open keeps it until it is closed. Compressed files are unpacked
-on the way: what is in the cache can be mapped.
+    NAME.block     a block of 1 MiB of a file, then the xxh3-128 of it
+    NAME.bin       a whole file; NAME is its hash where a manifest states one
+    NAME.digest    the hash of a whole file that nobody states: computed when it was fetched
 
-Several processes that want the same file wait for the first of them, where `flock` works; where it
-does not, each fetches it, and the last rename wins with the same bytes.
+Each is written under a temporary name, compared with its hash, and only then gets its name: a name
+in the cache is a whole file. A process compares it once more before its first use. When room is
+needed, what was used least recently is removed; whoever has it open keeps it until it is closed.
+
+Datasets and processes may share the folder. Several that want the same file wait for the first of
+them, where `flock` works; where it does not, each fetches it, and the last rename wins with the
+same bytes.
 """
 
 import errno
+import mmap
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+import xxhash
 
 from tokenmill.base.address import is_remote
-from tokenmill.base.atomic import temporary_beside, write_atomically
+from tokenmill.base.atomic import temporary_beside, user_cache, write_atomically
 from tokenmill.base.hashing import hash_open
 from tokenmill.base.lock import wait_for_others
-from tokenmill.base.user_cache import user_cache
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
-from tokenmill.reading.cached_file import CachedFile
 from tokenmill.reading.frames import unpacked_stream
+from tokenmill.reading.token_file import Packed, TokenFile
 
 CACHE_BYTES = 16 << 30
 ABANDONED = 3600.0
 """Seconds without a write after which a partly fetched file is waste."""
-_BLOCK = 4 << 20
+TRIES = 3
+_CHUNK = 4 << 20
+_DIGEST_BYTES = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+_making_room = threading.Lock()
 
-Content = Callable[[bool], Iterator[bytes]]
-"""Gives all bytes of a file, in order. True: what it gave before was wrong."""
+
+def _renew_lock() -> None:
+    global _making_room
+    _making_room = threading.Lock()  # another thread may have held it when we were forked
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+class CachedFile(NamedTuple):
+    """A whole file that the cache is to hold, and where it comes from."""
+
+    address: str
+    size: int
+    digest: str
+    """The hash of its bytes (xxh3-128); empty where nobody states one."""
+    etag: str = ""
+    """What the store called this version of the object, where there is no hash."""
+    packed: Packed | None = None
+    """Where it is compressed there. Size and hash are those of its content."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the cache, without a suffix."""
+        return self.digest or xxhash.xxh3_128_hexdigest("\0".join(map(str, self)).encode())
+
+    @property
+    def stored_bytes(self) -> int:
+        """Size of the object."""
+        return self.size if self.packed is None else self.packed.num_bytes
+
+
+def tokens_of(file: TokenFile) -> CachedFile:
+    """Return the tokens of a file as the cache is to hold them."""
+    digest = "" if file.packed is None else file.packed.content_xxh3_128
+    if file.hashes is not None:
+        digest = file.hashes.tokens
+    return CachedFile(file.path, file.file_bytes, digest, file.etag, file.packed)
 
 
 class ShardCache:
-    """A folder with at most `max_bytes` of files, fetched when they are first asked for."""
+    """A folder with at most `max_bytes` of blocks and files."""
 
     def __init__(self, folder: str | os.PathLike[str] | None, max_bytes: int | None) -> None:
         self.folder = Path(folder) if folder is not None else user_cache("shards")
         self.max_bytes = CACHE_BYTES if max_bytes is None else max_bytes
         if self.max_bytes < 1:
             raise ValueError(f"cache_bytes is {max_bytes}, but must be at least 1")
-        self._forget()
+        self._checked: set[tuple[str, int]] = set()  # names and inodes whose hash was right
+        self._room = 0  # bytes that may be written before the next look at the folder
 
     def __reduce__(self) -> tuple[object, ...]:
         return ShardCache, (self.folder, self.max_bytes)
 
-    def _forget(self) -> None:
-        self._pid = os.getpid()
-        self._checked: set[tuple[str, int]] = set()
-        self._lock = threading.Lock()
-        self._being_fetched: set[CachedFile] = set()
-
-    def open(self, file: CachedFile, content: Content | None = None) -> int:
-        """A descriptor of a file with the bytes of the object; the caller closes it."""
-        if self._pid != os.getpid():
-            self._forget()
+    def open(self, file: CachedFile) -> int:
+        """Return a descriptor of a file with the bytes of the object; the caller closes it."""
         if file.size > self.max_bytes:
             raise ValueError(
                 f"{file.address} has {file.size:,} bytes, but the cache holds "
                 f"{self.max_bytes:,}; pass cache_bytes={4 * file.size} or more"
             )
-        content = content or partial(_read_content, file)
-        is_fetched = is_remote(file.address)
-        with self._explain_bad_folder(file):
-            for attempt in range(3):
-                if (descriptor := self._find(file)) is not None:
-                    return descriptor
-                with wait_for_others(self.folder / f"{file.name}.lock"):
-                    descriptor = self._find(file)
-                    if descriptor is not None:
-                        return descriptor
-                    try:
-                        descriptor = self._fetch(file, content(attempt > 0))
-                    except CorruptShardError:  # a frame; it may have been damaged on its way
-                        if attempt == 2 or not is_fetched:
-                            raise
-                if descriptor is not None:
-                    return descriptor
+        path = self.folder / f"{file.name}.bin"
+        is_right = partial(self._has_hash, file)
+        return self._get(path, file.address, file.size, is_right, partial(self._fetch, file))
+
+    def block(
+        self, name: str, num_bytes: int, address: str, fetch: Callable[[], bytes]
+    ) -> np.ndarray:
+        """Return a block as uint8, mapped; `fetch` returns its bytes, checked."""
+
+        def keep(path: Path) -> int:
+            data = fetch()
+            descriptor = self._write(path, size, (data, xxhash.xxh3_128_digest(data)))
+            assert descriptor is not None
+            return descriptor
+
+        size = num_bytes + _DIGEST_BYTES
+        path = self.folder / f"{name}.block"
+        with open(self._get(path, address, size, _has_own_hash, keep), "rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(mapped, np.uint8, num_bytes)
+
+    def _get(
+        self,
+        path: Path,
+        address: str,
+        size: int,
+        is_right: Callable[[int], bool],
+        fetch: Callable[[Path], int],
+    ) -> int:
+        """Return a descriptor of a file of the cache, which is fetched if it is not there."""
+        with self._explain_bad_folder(address, size):
+            descriptor = self._find(path, size, is_right)
+            if descriptor is None:
+                with wait_for_others(path.with_suffix(".lock")):
+                    descriptor = self._find(path, size, is_right)
+                    if descriptor is None:
+                        descriptor = fetch(path)
+        return descriptor
+
+    def _find(self, path: Path, size: int, is_right: Callable[[int], bool]) -> int | None:
+        """Return a descriptor of a file, if it is in the cache and whole."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        about = os.fstat(descriptor)
+        key = (path.name, about.st_ino)
+        if key not in self._checked:
+            if about.st_size != size or not is_right(descriptor):
+                os.close(descriptor)
+                path.unlink(missing_ok=True)
+                return None
+            self._checked.add(key)
+        with suppress(OSError):
+            os.utime(descriptor)  # used just now
+        return descriptor
+
+    def _has_hash(self, file: CachedFile, descriptor: int) -> bool:
+        """Compare with the hash that is stated, or was computed when the file was fetched."""
+        digest = file.digest
+        if not digest:
+            with suppress(FileNotFoundError):
+                digest = (self.folder / f"{file.name}.digest").read_text()
+        return hash_open(descriptor) == digest
+
+    def _fetch(self, file: CachedFile, path: Path) -> int:
+        """Fetch or unpack a file; one that arrives damaged is fetched again."""
+        for attempt in range(TRIES):
+            try:
+                content = _read_content(file, is_second=attempt > 0)
+                descriptor = self._write(path, file.size, content, file.digest)
+            except CorruptShardError:  # a frame; it may have been damaged on its way
+                if attempt == TRIES - 1 or not is_remote(file.address):
+                    raise
+                continue
+            if descriptor is not None:
+                if not file.digest:
+                    digest = hash_open(descriptor).encode()
+                    write_atomically(path.with_suffix(".digest"), digest, durable=False)
+                return descriptor
         raise CorruptShardError(
             f"{file.address} was brought here three times, "
             f"and is not what its manifest says (xxh3-128 {file.digest})",
             hint="the file was replaced or damaged; bring the right one there again",
         )
 
-    def has(self, file: CachedFile) -> bool:
-        """Return True if the file is in the cache."""
-        digest = self._digest(file)
-        return bool(digest) and (self.folder / f"{digest}.bin").exists()
-
-    def names(self) -> set[str]:
-        """The hashes of all files in the cache."""
-        try:
-            return {name.removesuffix(".bin") for name in os.listdir(self.folder)}
-        except FileNotFoundError:
-            return set()
-
-    def keep(self, files: Sequence[CachedFile]) -> None:
-        """These are needed next, in this order: they are removed last, the first one at the end."""
-        now = time.time_ns()
-        for number, file in enumerate(files):
-            when = now - 1000 * number  # nanoseconds
-            with suppress(OSError):
-                os.utime(self.folder / f"{self._digest(file)}.bin", ns=(when, when))
-
-    def fetch_ahead(self, files: Iterable[tuple[CachedFile, Content | None]]) -> None:
-        """Begin to fetch files that will be asked for, as many as fit; errors are raised then."""
-        from tokenmill.stores.request_threads import file_threads
-
-        if self._pid != os.getpid():
-            self._forget()
-        for file, content in files:
-            with self._lock:
-                in_progress = sum(each.size for each in self._being_fetched)
-                if file in self._being_fetched or self.has(file):
-                    continue
-                if in_progress + file.size > self.max_bytes:
-                    return
-                self._being_fetched.add(file)
-            file_threads().submit(partial(self._fetch_now, file, content))
-
-    def _fetch_now(self, file: CachedFile, content: Content | None) -> None:
-        try:
-            with suppress(TokenmillError, OSError, ValueError):
-                os.close(self.open(file, content))
-        finally:
-            with self._lock:
-                self._being_fetched.discard(file)
-
-    def _digest(self, file: CachedFile) -> str:
-        """The hash of an object: stated, or computed when it was fetched before; else empty."""
-        if file.digest:
-            return file.digest
-        try:
-            return (self.folder / f"{file.name}.digest").read_text()
-        except FileNotFoundError:
-            return ""
-
-    def _find(self, file: CachedFile) -> int | None:
-        """The file from the cache, if it is there and whole."""
-        digest, size = self._digest(file), file.size
-        path = self.folder / f"{digest}.bin"
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            return None
-        known = (digest, os.fstat(descriptor).st_ino)
-        if known not in self._checked:
-            if os.fstat(descriptor).st_size != size or hash_open(descriptor) != digest:
-                os.close(descriptor)
-                path.unlink(missing_ok=True)
-                return None
-            self._checked.add(known)
-        with suppress(OSError):
-            os.utime(descriptor)  # used just now
-        return descriptor
-
-    def _fetch(self, wanted: CachedFile, content: Iterator[bytes]) -> int | None:
-        """Fetch or unpack the file; None when its bytes are not those of the manifest."""
-        size = wanted.size
-        self.folder.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_beside(self.folder / f"{wanted.name}.bin")
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        with self._lock:
-            self._make_room(size)
-            descriptor = os.open(temporary, flags, 0o600)
-            os.truncate(descriptor, size)  # seen by whoever else makes room
-        try:
+    def _write(
+        self, path: Path, size: int, content: Iterable[bytes], digest: str = ""
+    ) -> int | None:
+        """Write a file and return its descriptor; None if its bytes are not the right ones."""
+        temporary = temporary_beside(path)
+        with ExitStack() as undo:
+            descriptor = self._create(temporary, size)
+            undo.callback(os.close, descriptor)
+            undo.callback(temporary.unlink, missing_ok=True)
             with open(descriptor, "wb", closefd=False) as file:
-                for block in content:
-                    file.write(block)
-            digest = hash_open(descriptor)
-            if os.fstat(descriptor).st_size != size or digest != (wanted.digest or digest):
-                os.close(descriptor)
-                temporary.unlink(missing_ok=True)
+                file.writelines(content)
+            is_whole = os.fstat(descriptor).st_size == size
+            if not is_whole or (digest and hash_open(descriptor) != digest):
                 return None
-            os.replace(temporary, self.folder / f"{digest}.bin")
-            if not wanted.digest:
-                known = self.folder / f"{wanted.name}.digest"
-                write_atomically(known, digest.encode(), durable=False)
-        except BaseException:
-            os.close(descriptor)
-            temporary.unlink(missing_ok=True)
-            raise
-        self._checked.add((digest, os.fstat(descriptor).st_ino))
+            with _making_room:  # who looks at the folder might see a file twice, or not at all
+                os.replace(temporary, path)
+            undo.pop_all()
         os.lseek(descriptor, 0, os.SEEK_SET)
+        self._checked.add((path.name, os.fstat(descriptor).st_ino))
         return descriptor
+
+    def _create(self, temporary: Path, size: int) -> int:
+        """Make room for a file, and create it in its full size: others that make room see it."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with _making_room:
+            self._room -= size
+            if self._room < 0:
+                self._room = self._make_room(size)
+            descriptor = os.open(temporary, flags, 0o600)
+            os.truncate(descriptor, size)
+        return descriptor
+
+    def _make_room(self, size: int) -> int:
+        """Remove what was used least recently until `size` bytes more fit.
+
+        Returns how many bytes may be written before the next look: few, as others write as well.
+        """
+        files = []
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    if entry.is_file(follow_symlinks=False):
+                        stat = entry.stat(follow_symlinks=False)
+                        files.append((stat.st_mtime_ns, stat.st_size, entry.path))
+        left = self.max_bytes - size - sum(length for _, length, _ in files)
+        some = self.max_bytes // 16
+        least = some if left < 0 else 0  # to be left: a few files at a time make room for many
+        for used, length, path in sorted(files):
+            if path.endswith(".tmp"):
+                removable = time.time() - used / 1e9 > ABANDONED
+            else:
+                removable = path.endswith((".bin", ".block")) and left < least
+            if removable:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+                left += length
+        return max(0, min(left, some))
 
     @contextmanager
-    def _explain_bad_folder(self, wanted: CachedFile) -> Iterator[None]:
+    def _explain_bad_folder(self, address: str, size: int) -> Iterator[None]:
         """Say what to do about a cache folder that is full or may not be written."""
         try:
             yield
         except OSError as error:
-            kind = DownloadError if is_remote(wanted.address) else TokenmillError
+            kind = DownloadError if is_remote(address) else TokenmillError
             if error.errno in _FULL:
                 raise kind(
-                    f"no room for {wanted.size:,} bytes in the cache {self.folder}",
+                    f"no room for {size:,} bytes in the cache {self.folder}",
                     hint="free some, pass a smaller cache_bytes, or another cache_dir",
                 ) from error
             if error.errno in _READ_ONLY:
@@ -215,44 +269,28 @@ class ShardCache:
                 ) from error
             raise
 
-    def _make_room(self, size: int) -> None:
-        """Remove what was used least recently until `size` bytes more fit."""
-        files = []
-        with os.scandir(self.folder) as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):
-                    if entry.is_file(follow_symlinks=False):
-                        stat = entry.stat(follow_symlinks=False)
-                        files.append((stat.st_mtime_ns, stat.st_size, entry.path))
-        total = sum(length for _, length, _ in files)
-        for used, length, path in sorted(files):
-            if path.endswith(".tmp"):
-                removable = time.time() - used / 1e9 > ABANDONED
-            else:
-                removable = path.endswith(".bin") and total + size > self.max_bytes
-            if not removable:
-                continue
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-            total -= length
+
+def _has_own_hash(descriptor: int) -> bool:
+    """Compare the content of a block with the hash that follows it."""
+    data = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    return xxhash.xxh3_128_digest(data[:-_DIGEST_BYTES]) == data[-_DIGEST_BYTES:]
 
 
-def _read_content(wanted: CachedFile, again: bool) -> Iterator[bytes]:
-    """The bytes that are wanted, in order; unpacked if they are compressed there."""
-    with _open_stream(wanted) as stream:
-        while block := stream.read(_BLOCK):
-            yield block
+def _read_content(file: CachedFile, *, is_second: bool) -> Iterator[bytes]:
+    """Yield the bytes of a file in order, unpacked if they are compressed there.
 
-
-def _open_stream(wanted: CachedFile) -> BinaryIO:
-    raw: BinaryIO
-    if is_remote(wanted.address):
+    `is_second`: a first copy was wrong, so each range of an object is checked by itself.
+    """
+    stream: BinaryIO
+    if is_remote(file.address):
         from tokenmill.stores.object_file import ObjectFile
 
-        hashed = bool(wanted.digest)
-        raw = ObjectFile(wanted.address, wanted.etag, wanted.stored_bytes, hashed=hashed)  # type: ignore[assignment]
+        hashed = bool(file.digest) and not is_second
+        stream = ObjectFile(file.address, file.etag, file.stored_bytes, hashed=hashed)  # type: ignore[assignment]
     else:
-        raw = open(wanted.address, "rb")  # noqa: SIM115 - closed by the caller
-    if wanted.packed is None:
-        return raw
-    return unpacked_stream(raw, wanted.packed.codec, wanted.address, wanted.size)
+        stream = open(file.address, "rb")  # noqa: SIM115 - closed below
+    if file.packed is not None:
+        stream = unpacked_stream(stream, file.packed.codec, file.address, file.size)
+    with stream:
+        while chunk := stream.read(_CHUNK):
+            yield chunk

@@ -32,8 +32,8 @@ import numpy as np
 from tokenmill.base.hashing import hash_open, regular
 from tokenmill.errors import NotADatasetError
 from tokenmill.order.order import Locality, Spread
-from tokenmill.reading.span_reader import FileReader, IdLimit, RunReader, SpanReader
-from tokenmill.reading.token_file import TokenFile, TokenFiles, check_hash
+from tokenmill.reading.span_reader import FileReader, IdLimit, RunReader, SpanReader, parts_in_runs
+from tokenmill.reading.token_file import TokenFile, check_hash
 
 try:
     import resource
@@ -58,20 +58,33 @@ class RecentlyUsed(Generic[K, V]):
     def _forget(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
+        # By key: a thread does not wait for most of what others make.
+        self._making = [threading.Lock() for _ in range(16)]
         self._kept: OrderedDict[K, V] = OrderedDict()
 
     def __getitem__(self, key: K) -> V:
         if self._pid != os.getpid():
             self._forget()
+        value = self._find(key)
+        if value is None:
+            with self._making[hash(key) % len(self._making)]:
+                value = self._find(key)
+                if value is None:
+                    value = self._make(key)
+                    self._keep(key, value)
+        return value
+
+    def _find(self, key: K) -> V | None:
         with self._lock:
-            value = self._kept.get(key)
-            if value is None:
-                value = self._kept[key] = self._make(key)
-                if len(self._kept) > self._size:
-                    self._kept.popitem(last=False)
-            else:
+            if key in self._kept:
                 self._kept.move_to_end(key)
-            return value
+            return self._kept.get(key)
+
+    def _keep(self, key: K, value: V) -> None:
+        with self._lock:
+            self._kept[key] = value
+            if len(self._kept) > self._size:
+                self._kept.popitem(last=False)
 
     def drop(self, key: K) -> None:
         """Forget one entry, so that the next use makes it again."""
@@ -101,9 +114,9 @@ class ShardReader:
         max_open: int | None = None,
         verify: bool | None = None,
     ) -> None:
-        self.files = TokenFiles.of(files)
+        self.files = tuple(files)
         # Samples with headers between the tokens cannot be one mapped run: they are read.
-        self.backend = "pread" if any(file.pieces for file in self.files.kinds()) else backend
+        self.backend = "pread" if any(file.pieces for file in self.files) else backend
         self.verify = verify
         # File number -> inode and time of change of the file whose hash was right.
         self._verified: dict[int, tuple[int, int]] = {}
@@ -122,7 +135,7 @@ class ShardReader:
             "max_open": self.max_open,
             "verify": self.verify,
         }
-        return partial(ShardReader, self.files, **settings), (), {"by_page": self.by_page}
+        return partial(type(self), **settings), (self.files,), {"by_page": self.by_page}
 
     def of(self, files: Sequence[TokenFile]) -> "ShardReader":
         """A reader of other files, in the same way."""
@@ -139,56 +152,43 @@ class ShardReader:
         """A reader of spans of these files; `edges` are where they begin, and the end."""
         dtype = self.files[0].dtype
         if self.backend == "pread":
-            return FileReader(edges, dtype, self.read_into, ids)
+            return FileReader(edges, self.read, ids)
         num_bytes = int(edges[-1]) * dtype.itemsize
         self.by_page = locality.spread is Spread.EVERYWHERE and num_bytes > physical_memory()
         return RunReader(edges, dtype, self.array, self.max_open, ids)
 
     def array(self, i: int) -> np.ndarray:
-        """The tokens of file i: a read-only view of its map, or a copy where it cannot be one."""
-        file = self.files[i]
-        if file.num_tokens and self.backend == "mmap":
+        """Return the tokens of file i, read-only: a view of its map, or a copy."""
+        if self.backend == "mmap" and self.files[i].num_tokens:
             return self._maps[i]
-        out = np.empty(file.num_tokens, file.dtype)
-        self.read_into(i, 0, out)
-        out.flags.writeable = False
-        return out
+        tokens = self.read(i, 0, self.files[i].num_tokens)
+        tokens.flags.writeable = False
+        return tokens
 
-    def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
-        """Copy tokens of file i, from `offset` on, until the 1-D array `out` is full."""
+    def read(self, i: int, offset: int, count: int) -> np.ndarray:
+        """Return `count` tokens of file i, from `offset` on: a view of its map, or a copy."""
         file = self.files[i]
-        if offset < 0 or offset + len(out) > file.num_tokens:
+        if offset < 0 or offset + count > file.num_tokens:
             raise IndexError(
-                f"tokens {offset} to {offset + len(out)} of {file.name}, which has "
-                f"{file.num_tokens}"
+                f"tokens {offset} to {offset + count} of {file.name}, which has {file.num_tokens}"
             )
-        if len(out) == 0:
-            return
-        if self.backend == "mmap":
-            np.copyto(out, self._maps[i][offset : offset + len(out)], casting="same_kind")
-        elif out.dtype == file.dtype and out.flags.c_contiguous:
-            self._read(i, file.first + offset, out)
-        else:
-            stored = np.empty(len(out), file.dtype)
-            self._read(i, file.first + offset, stored)
-            np.copyto(out, stored, casting="same_kind")
+        return self._read(i, offset, count) if count else np.empty(0, file.dtype)
 
-    def _read(self, i: int, token: int, out: np.ndarray) -> None:
+    def _read(self, i: int, offset: int, count: int) -> np.ndarray:
+        if self.backend == "mmap":
+            return self._maps[i][offset : offset + count]
         file = self.files[i]
+        out = np.empty(count, file.dtype)
+        token = file.first + offset
         if file.pieces is None:
             self._pread(i, file.offset + token * file.dtype.itemsize, out)
-            return
+            return out
         starts, first_bytes = self._pieces[i]
-        piece = int(np.searchsorted(starts, token, side="right")) - 1
-        done = 0
-        while done < len(out):
-            inside = token + done - int(starts[piece])  # tokens of this piece before ours
-            take = min(len(out) - done, int(starts[piece + 1]) - int(starts[piece]) - inside)
+        for piece, inside, some in parts_in_runs(starts, token, count):
+            done = int(starts[piece]) + inside - token
             byte = int(first_bytes[piece]) + inside * file.dtype.itemsize
-            if take:
-                self._pread(i, byte, out[done : done + take])
-            done += take
-            piece += 1
+            self._pread(i, byte, out[done : done + some])
+        return out
 
     def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
         """Fill `out` from this byte of file i on; one call may give fewer bytes than asked for."""
@@ -260,15 +260,12 @@ class ArrayReader(ShardReader):
     def of(self, files: Sequence[TokenFile]) -> "ArrayReader":
         return ArrayReader(files, self._array)
 
-    def array(self, i: int) -> np.ndarray:
-        file = self.files[i]
-        return self._array[file.first : file.first + file.num_tokens]
-
     def sampler(self) -> "ArrayReader":
         return self
 
-    def _read(self, i: int, token: int, out: np.ndarray) -> None:
-        out[:] = self._array[token : token + len(out)]
+    def _read(self, i: int, offset: int, count: int) -> np.ndarray:
+        start = self.files[i].first + offset
+        return self._array[start : start + count]
 
 
 def most_open() -> int:

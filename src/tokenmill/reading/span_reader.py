@@ -5,6 +5,8 @@ reads files that cannot be mapped, span by span. `MixedReader` divides spans amo
 several datasets. stores/ has one more, which fetches ahead of what it is asked for.
 """
 
+import functools
+import itertools
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -75,7 +77,7 @@ class RunReader(SpanReader):
         self._process = os.getpid()
         self._lock = threading.Lock()  # runs are exchanged while nobody copies
         self._maps = _maps(self._edges, self._dtype)
-        self._held: list[int] = []  # runs in the order in which they were put in
+        self._held: dict[int, None] = {}  # runs in the order in which they were put in
 
     def __getstate__(self) -> dict[str, Any]:
         names = ("_edges", "_dtype", "_array_of", "_max_open", "_ids")
@@ -84,6 +86,10 @@ class RunReader(SpanReader):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._forget()
+
+    def __contains__(self, run: object) -> bool:
+        """Return True if a run is held."""
+        return run in self._held
 
     def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
         if self._process != os.getpid():  # a fork copies no threads, one of which had the lock
@@ -108,15 +114,15 @@ class RunReader(SpanReader):
 
     def _hold(self, runs: list[int]) -> None:
         """Put in the runs of one span; those that were put in first make room."""
-        new = [run for run in runs if run not in self._held]
-        arrays = [self._array_of(run) for run in new]
-        for run in [run for run in self._held if run not in runs]:
-            if len(self._held) + len(new) > self._max_open:
-                self._maps.drop(run)
-                self._held.remove(run)
-        for run, array in zip(new, arrays, strict=True):
+        new = {run: self._array_of(run) for run in runs if run not in self._held}
+        num_dropped = max(0, len(self._held) + len(new) - self._max_open)
+        others = (run for run in self._held if run not in runs)
+        for run in list(itertools.islice(others, num_dropped)):
+            self._maps.drop(run)
+            del self._held[run]
+        for run, array in new.items():
             self._maps.put(run, array)
-            self._held.append(run)
+            self._held[run] = None
 
     def _copy(self, parts: list[tuple[int, int, int]], row: np.ndarray) -> None:
         """Copy a span over more runs than may be held, one after the other."""
@@ -130,33 +136,29 @@ class RunReader(SpanReader):
 
 
 class FileReader(SpanReader):
-    """Spans of files that are read with a call for each span, never mapped."""
+    """Spans of files that are read with a call for each part of a span, never mapped.
+
+    `read(i, offset, count)` returns tokens of file i.
+    """
 
     def __init__(
-        self,
-        edges: np.ndarray,
-        dtype: np.dtype[Any],
-        read_into: Callable[[int, int, np.ndarray], None],
-        ids: IdLimit,
+        self, edges: np.ndarray, read: Callable[[int, int, int], np.ndarray], ids: IdLimit
     ) -> None:
         self._edges = edges
-        self._dtype = dtype
-        self._read_into = read_into
+        self._read = read
         self._ids = ids
 
     def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
         marks = Marks.of(continues, self._ids)
         tables = (spans.row, spans.column, spans.start, spans.length)
         for row, column, start, length in zip(*(each.tolist() for each in tables), strict=True):
-            tokens = np.empty(length, self._dtype)
-            done = 0
-            for run, offset, count in parts_in_runs(self._edges, start, length):
-                self._read_into(run, offset, tokens[done : done + count])
-                done += count
-            if exceeds(tokens, self._ids.largest):
-                self._ids.refuse(start, length)
-            out[row, column : column + length] = tokens
-            marks.clear(row, column, tokens)
+            for file, offset, count in parts_in_runs(self._edges, start, length):
+                tokens = self._read(file, offset, count)
+                if exceeds(tokens, self._ids.largest):
+                    self._ids.refuse(start, length)
+                out[row, column : column + count] = tokens
+                marks.clear(row, column, tokens)
+                column += count
 
 
 class MixedReader(SpanReader):
@@ -173,19 +175,13 @@ class MixedReader(SpanReader):
 
     def follow(self, coming: Callable[[], Spans]) -> None:
         for number, reader in enumerate(self._readers):
-            reader.follow(_Following(coming, number))
+            reader.follow(functools.partial(_spans_of, coming, number))
 
 
-class _Following:
-    """The spans of one source among those to come."""
-
-    def __init__(self, coming: Callable[[], Spans], source: int) -> None:
-        self._coming = coming
-        self._source = source
-
-    def __call__(self) -> Spans:
-        spans = self._coming()
-        return spans.chosen(spans.source == self._source)
+def _spans_of(coming: Callable[[], Spans], source: int) -> Spans:
+    """Return the spans of one source among those to come."""
+    spans = coming()
+    return spans.chosen(spans.source == source)
 
 
 class PlainMaps:

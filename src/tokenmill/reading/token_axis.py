@@ -4,22 +4,25 @@ Positions run over all files in order. Nothing here knows where the files came f
 ids mean: `tokenmill.dataset.TokenDataset` adds the format, the split and the tokenizer.
 """
 
+import hashlib
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import orjson
 
 from tokenmill.order.order import Locality
 from tokenmill.reading.shard_reader import ShardReader
-from tokenmill.reading.span_reader import IdLimit, SpanReader
-from tokenmill.reading.token_file import TokenFile, TokenFiles
+from tokenmill.reading.span_reader import IdLimit, SpanReader, parts_in_runs
+from tokenmill.reading.token_file import TokenFile
 
 if TYPE_CHECKING:  # imported when documents are asked for
     from tokenmill.reading.document_index import IndexedDocuments, ScannedDocuments
 
 BLOCK = 1 << 20  # tokens read at a time by an iterator
+READ_AT_ONCE = 1 << 24  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +33,6 @@ class Shard:
     num_tokens: int
     start: int
     """Position of its first token in the dataset."""
-
-
-class Shards(Sequence[Shard]):
-    """The shards of an axis in order; each is made when it is asked for."""
-
-    def __init__(self, files: TokenFiles, starts: np.ndarray) -> None:
-        self._files, self._starts = files, starts
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    @overload
-    def __getitem__(self, at: int) -> Shard: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Shard]: ...
-
-    def __getitem__(self, at: int | slice) -> Shard | list[Shard]:
-        if isinstance(at, slice):
-            return [self[one] for one in range(*at.indices(len(self)))]
-        at = range(len(self))[at]
-        start, stop = self._starts[at : at + 2].tolist()
-        return Shard(self._files.name(at), stop - start, start)
 
 
 class TokenAxis:
@@ -71,12 +52,20 @@ class TokenAxis:
         self.dtype: np.dtype[Any] = reader.files[0].dtype
         self.end_of_text_id = end_of_text_id
         self.end_of_text_comes = end_of_text_comes
-        ends = np.cumsum(reader.files.numbers("num_tokens"), dtype=np.int64)
-        self.shard_starts: np.ndarray = np.concatenate(([0], ends), dtype=np.int64)
+        sizes = [file.num_tokens for file in reader.files]
+        self.shard_starts: np.ndarray = np.cumsum([0, *sizes], dtype=np.int64)
         self.num_tokens = int(self.shard_starts[-1])
-        self.shards: Sequence[Shard] = Shards(reader.files, self.shard_starts)
         self._reader = reader
+        self._shards: list[Shard] | None = None
         self._documents: IndexedDocuments | ScannedDocuments | None = None
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The files, or parts of them, in order."""
+        if self._shards is None:
+            pairs = zip(self.files, self.shard_starts[:-1].tolist(), strict=True)
+            self._shards = [Shard(file.name, file.num_tokens, start) for file, start in pairs]
+        return self._shards
 
     def __len__(self) -> int:
         return self.num_tokens
@@ -113,7 +102,7 @@ class TokenAxis:
 
     def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
         """Copy tokens of shard i, from `offset` on, until the 1-D array `out` is full."""
-        self._reader.read_into(i, offset, out)
+        np.copyto(out, self._reader.read(i, offset, len(out)), casting="same_kind")
 
     def span_reader(self, locality: Locality, ids: IdLimit) -> SpanReader:
         """A reader of spans of this axis, chosen for how far apart they will be."""
@@ -123,25 +112,20 @@ class TokenAxis:
         """The same as `data[start:stop]`; a range that is not inside the data is an IndexError."""
         self._check_range(start, stop)
         out = np.empty(stop - start, self.dtype)
-        i = int(np.searchsorted(self.shard_starts, start, side="right")) - 1
         done = 0
         while done < len(out):
-            inside = start + done - int(self.shard_starts[i])  # tokens of this shard before ours
-            take = min(len(out) - done, int(self.shard_starts[i + 1]) - start - done)
-            self._reader.read_into(i, inside, out[done : done + take])
-            done += take
-            i += 1
+            # In pieces, since a reader may need the memory of a piece once more.
+            some = min(READ_AT_ONCE, len(out) - done)
+            for i, offset, count in parts_in_runs(self.shard_starts, start + done, some):
+                out[done : done + count] = self._reader.read(i, offset, count)
+                done += count
         return out
 
     def files_between(self, start: int, stop: int) -> list[TokenFile]:
         """The files, or parts of them, that hold the tokens from start to stop; at least one."""
         self._check_range(start, stop)
-        edges, found = self.shard_starts, []
-        first = int(np.searchsorted(edges, start, side="right")) - 1
-        for i in range(first, int(np.searchsorted(edges, stop, side="left"))):
-            low, high = max(0, start - int(edges[i])), min(stop, int(edges[i + 1])) - int(edges[i])
-            if low < high:
-                found.append(self.files[i].part(low, high))
+        parts = parts_in_runs(self.shard_starts, start, stop - start)
+        found = [self.files[i].part(offset, offset + count) for i, offset, count in parts]
         return found or [self.files[0].part(0, 0)]
 
     def _check_position(self, position: int, asked: int) -> None:
@@ -222,7 +206,7 @@ class TokenAxis:
     @property
     def has_index(self) -> bool:
         """Whether the files say where documents end, without a scan of the tokens."""
-        return all(file.ends is not None for file in self.files.kinds())
+        return all(file.ends is not None for file in self.files)
 
     def _index(self) -> "IndexedDocuments | ScannedDocuments":
         if self._documents is None:
@@ -240,3 +224,37 @@ class TokenAxis:
                 mark = (self.end_of_text_id, self.end_of_text_comes)
                 self._documents = ScannedDocuments(self.tokens, self.num_tokens, *mark)
         return self._documents
+
+
+SAMPLED_FILES = 64
+SAMPLED_TOKENS = 4096
+
+
+def fingerprint(format: str, dtype: np.dtype[Any], reader: ShardReader) -> str:
+    """Return a hash of the data that a saved state belongs to: equal for a copy elsewhere.
+
+    Of names, sizes and, where a manifest has them, hashes of the files; of no path and no time of
+    change. Files without a hash are sampled, at most 64 of them, spread over the dataset. So it
+    tells other data, but is no check of every byte.
+    """
+    files = [
+        [f.name, f.file_bytes, f.offset, f.first, f.num_tokens, f.known_contents]
+        for f in reader.files
+    ]
+    unknown = [i for i, f in enumerate(reader.files) if f.num_tokens and not f.known_contents]
+    chosen = np.linspace(0, len(unknown) - 1, min(SAMPLED_FILES, len(unknown))).astype(int)
+    for k in chosen.tolist():
+        files[unknown[k]][-1] = _sample(reader, unknown[k])
+    return hashlib.blake2b(orjson.dumps([format, dtype.str, *files]), digest_size=16).hexdigest()
+
+
+def _sample(reader: ShardReader, i: int) -> str:
+    """Return a hash of the first, middle and last tokens of a file; of all, if these are few."""
+    count = reader.files[i].num_tokens
+    digest = hashlib.blake2b(digest_size=16)
+    last = max(0, count - SAMPLED_TOKENS)
+    is_long = count > 3 * SAMPLED_TOKENS
+    for start in (0, last // 2, last) if is_long else range(0, count, SAMPLED_TOKENS):
+        tokens = reader.read(i, start, min(SAMPLED_TOKENS, count - start))
+        digest.update(np.ascontiguousarray(tokens).data)
+    return digest.hexdigest()

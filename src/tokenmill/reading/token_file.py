@@ -1,15 +1,14 @@
 """One file of token ids as a format describes it: where its tokens are, and where documents end.
 
 Only a description: it is picklable, holds nothing open, and is all that a fork or another process
-needs. shard_reader.py reads the tokens. `TokenFiles` are many of them; what is asked of all at once
-is asked of it, so that a dataset of 100,000 files needs no object for each.
+needs. shard_reader.py reads the tokens.
 """
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,11 +95,6 @@ class TokenFile:
         return self.file_bytes if self.packed is None else self.packed.num_bytes
 
     @property
-    def unpacked_bytes(self) -> int:
-        """What a compressed file takes in the cache; nothing for a plain one."""
-        return 0 if self.packed is None else self.file_bytes
-
-    @property
     def known_contents(self) -> str:
         """What a fingerprint takes for the contents; empty where they must be sampled."""
         return self.stated_hash if self.hashes is None else "".join(self.hashes)
@@ -129,62 +123,8 @@ class TokenFile:
         )
 
 
-class TokenFiles(Sequence[TokenFile]):
-    """Files of token ids, in order."""
-
-    def __init__(self, files: Iterable[TokenFile]) -> None:
-        self._files = tuple(files)
-
-    @classmethod
-    def of(cls, files: Iterable[TokenFile]) -> "TokenFiles":
-        """These files; what is such a sequence already stays as it is."""
-        return files if isinstance(files, TokenFiles) else cls(files)
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    @overload
-    def __getitem__(self, at: int) -> TokenFile: ...
-    @overload
-    def __getitem__(self, at: slice) -> tuple[TokenFile, ...]: ...
-
-    def __getitem__(self, at: int | slice) -> TokenFile | tuple[TokenFile, ...]:
-        return self._files[at]
-
-    def name(self, at: int) -> str:
-        """The name of one file."""
-        return self._files[at].name
-
-    def numbers(self, field: str) -> np.ndarray:
-        """What a field such as `num_tokens` says of each file: int64."""
-        return np.array([getattr(file, field) for file in self._files], np.int64)
-
-    def kinds(self) -> Sequence[TokenFile]:
-        """All files, or at least one of each kind: plain and compressed, with and without index,
-        of each split."""
-        return self._files
-
-    def num_ends(self) -> list[int | None]:
-        """How many documents end in each file; None where only its index can say it."""
-        # A part of a file (the last tenth, say) holds only some of its documents.
-        return [
-            None if file.partial or file.ends is None else file.ends.count for file in self._files
-        ]
-
-    def identities(self) -> list[list[Any]]:
-        """What a fingerprint takes of each file; its contents come last, empty where unknown."""
-        return [
-            [f.name, f.file_bytes, f.offset, f.first, f.num_tokens, f.known_contents]
-            for f in self._files
-        ]
-
-    def index_states(self) -> list[object]:
-        """What changes when a file has another index of documents."""
-        return [_index_state(file) for file in self._files]
-
-
-def _index_state(file: TokenFile) -> object:
-    """A hash, or the state of the index file."""
+def index_state(file: TokenFile) -> object:
+    """Return what changes when a file has another index: a hash, or the state of the index file."""
     if file.hashes is not None:
         return file.hashes.ends
     assert file.ends is not None

@@ -84,7 +84,7 @@ def _counts(manifest: Manifest) -> str:
         (name, f"{split.num_documents:,}", f"{split.num_tokens:,}", f"{len(split.shards):,}")
         for name, split in manifest.splits.items()
     ]
-    return _table(("split", "documents", "tokens", "shards"), rows)
+    return _table(["split", "documents", "tokens", "shards"], rows)
 
 
 def _dropped(accounts: Mapping[str, Any]) -> list[str]:
@@ -92,19 +92,18 @@ def _dropped(accounts: Mapping[str, Any]) -> list[str]:
     if not isinstance(dropped, Mapping) or not dropped:
         return []
     rows = [(str(reason), f"{count:,}") for reason, count in sorted(dropped.items())]
-    return ["## Dropped\n\n" + _table(("reason", "documents"), rows)]
+    return ["## Dropped\n\n" + _table(["reason", "documents"], rows)]
 
 
 def _sources(sources: tuple[SourceEntry, ...]) -> str:
-    counts = [(s.num_bytes, s.num_documents, s.num_files) for s in sources[:MAX_SOURCES]]
-    rows = [
-        (source.name, *(f"{count:,}" for count in each if count is not None))
-        for source, each in zip(sources, counts, strict=False)
-    ]
-    head: tuple[str, ...] = ("file", "bytes", "documents")
-    if any(source.num_files for source in sources):
-        rows = [(*row, "1") if len(row) == 3 else row for row in rows]
-        head = ("folder", "bytes", "documents", "files")
+    are_folders = any(source.num_files for source in sources)
+    head = ["file", "bytes", "documents"]
+    if are_folders:
+        head = ["folder", "bytes", "documents", "files"]
+    rows = []
+    for source in sources[:MAX_SOURCES]:
+        counts = [source.num_bytes, source.num_documents, source.num_files or 1]
+        rows.append([source.name, *(f"{count:,}" for count in counts)][: len(head)])
     table = _table(head, rows)
     more = len(sources) - MAX_SOURCES
     return f"{table}\n\nand {more:,} more; the manifest lists all." if more > 0 else table
@@ -119,7 +118,7 @@ def _tokenizer(entry: TokenizerEntry) -> str:
     }
     if entry.begin_token_id is not None:
         columns["begin token id"] = str(entry.begin_token_id)
-    return _table(tuple(columns), [tuple(columns.values())])
+    return _table(list(columns), [list(columns.values())])
 
 
 def _settings(manifest: Manifest) -> str:
@@ -127,25 +126,24 @@ def _settings(manifest: Manifest) -> str:
         (str(key), value if isinstance(value, str) else json.dumps(value))
         for key, value in manifest.settings.items()
     ]
-    return _table(("setting", "value"), rows)
+    return _table(["setting", "value"], rows)
 
 
 def _load(manifest: Manifest) -> str:
     code = 'import tokenmill\n\ndata = tokenmill.open("path/to/this/folder")'
-    shards = [shard for split in manifest.splits.values() for shard in split.shards[:1]]
-    if shards:
+    for shard in manifest.shards[:1]:
         what = "or without tokenmill: a shard is an array of ids"
-        if (packed := shards[0].packed) is not None:
-            what += f", after zstd -d {packed.file}"
+        if shard.packed is not None:
+            what += f", after zstd -d {shard.packed.file}"
         code += (
             f"\n\nimport numpy as np  # {what}\n\n"
-            f'ids = np.memmap("{shards[0].file}", dtype="<u{ITEM_SIZE[manifest.dtype]}", mode="r")'
+            f'ids = np.memmap("{shard.file}", dtype="<u{ITEM_SIZE[manifest.dtype]}", mode="r")'
         )
     return _fenced(code, "python")
 
 
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
     cells = [[_plain(text.translate(_ESCAPED)) for text in line] for line in lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 

@@ -219,14 +219,15 @@ def _check_shard(
     except CorruptShardError as error:
         file = next(file for file in shard.files if file.file in error.message)
         return [Finding(file.file, "frame", "sound frames", error.message, _FETCH)]
-    if findings := _check_hash(shard.on_disk.file, shard.xxh3_128, digest):
-        return findings
     name = shard.ends.on_disk.file
-    digest = xxhash.xxh3_128_hexdigest(ends.data)
-    if findings := _check_hash(name, shard.ends.xxh3_128, digest):
-        return findings
-    for file in shard.files if shard.packed or shard.ends.packed else ():
-        if findings := _check_hash(file.file, file.xxh3_128, hash_file(folder / file.file)):
+    hashes = [
+        (shard.on_disk.file, shard.xxh3_128, digest),
+        (name, shard.ends.xxh3_128, xxhash.xxh3_128_hexdigest(ends.data)),
+    ]
+    for file in filter(None, (shard.packed, shard.ends.packed)):
+        hashes.append((file.file, file.xxh3_128, hash_file(folder / file.file)))
+    for hashed in hashes:
+        if findings := _check_hash(*hashed):
             return findings
     if largest >= (vocab_size := manifest.tokenizer.vocab_size):
         expected = f"ids below {vocab_size:,}"

@@ -12,7 +12,7 @@ entry says about tokens and ends stays the same.
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -23,15 +23,14 @@ from tokenmill.errors import CorruptShardError
 from tokenmill.shards.manifest import PACKED_SUFFIX, EndsEntry, FileEntry, ShardEntry
 
 
-class NewFile:
+class NewFile(ExitStack):
     """One new file of a shard: hashed as it is written, named when it is whole."""
 
     def __init__(self, folder: Path, file: str, *, durable: bool, level: int | None) -> None:
-        self.file = file
+        super().__init__()
         self._folder = folder
         self._name = file if level is None else file + PACKED_SUFFIX
-        self._open = ExitStack()
-        self._file = self._open.enter_context(new_file(folder / self._name, durable=durable))
+        self._file = self.enter_context(new_file(folder / self._name, durable=durable))
         self._frames = None
         if level is not None:
             from tokenmill.reading.frames import FrameWriter
@@ -39,12 +38,6 @@ class NewFile:
             self._frames = FrameWriter(self._file, level)
         self._hash = xxhash.xxh3_128()
         self.num_bytes = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._open.__exit__(*error)
 
     def write(self, data: memoryview) -> None:
         (self._frames or self._file).write(data)
@@ -58,12 +51,12 @@ class NewFile:
         if self._frames is not None:
             written = self._frames.finish()
             packed = FileEntry(self._name, self._frames.num_bytes, written)
-        self._open.close()
+        self.close()
         check_read_back(self._folder / self._name, packed.xxh3_128 if packed else digest)
         return self.num_bytes, digest, packed
 
 
-class ShardWriter:
+class ShardWriter(ExitStack):
     """One new shard; an error before `finish` leaves no file."""
 
     def __init__(
@@ -75,19 +68,14 @@ class ShardWriter:
         durable: bool = False,
         level: int | None = None,
     ) -> None:
+        super().__init__()
         self.folder = folder
         self.file = file
         self.dtype = dtype.newbyteorder("<")
         self.durable = durable  # synced to the disk here, not later by the caller
         self.level = level
         self.num_tokens = 0
-        self._ids = NewFile(folder, file, durable=durable, level=level)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._ids.__exit__(*error)
+        self._ids = self.enter_context(NewFile(folder, file, durable=durable, level=level))
 
     def write(self, ids: np.ndarray) -> None:
         """Add ids after those written before; all must fit into the type of the shard."""

@@ -5,8 +5,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from tokenmill.errors import DownloadError
-from tokenmill.stores import store_client
-from tokenmill.stores.objects import get_part, read, stat, wrong_size
+from tokenmill.stores.objects import begin_part, read, stat, wrong_size
+from tokenmill.stores.store_requests import Part
 
 BLOCK_BYTES = 4 << 20
 
@@ -42,7 +42,7 @@ class ObjectFile(io.RawIOBase):
         self._position = 0
         self._number = -1  # of the block that was read last
         self._block = b""
-        self._ahead: dict[int, Future[bytes]] = {}  # the next block, where blocks follow
+        self._ahead: dict[int, Future[Part]] = {}  # the next block, where blocks follow
 
     def readable(self) -> bool:
         return True
@@ -75,7 +75,7 @@ class ObjectFile(io.RawIOBase):
     def _load(self, number: int) -> bytes:
         if number == self._number:
             return self._block
-        block = (self._ahead.pop(number, None) or self._begin(number)).result()
+        block = (self._ahead.pop(number, None) or self._begin(number)).result()[0]
         follows = number == self._number + 1
         self._number = number
         self._block = block
@@ -84,11 +84,7 @@ class ObjectFile(io.RawIOBase):
             self._ahead[number + 1] = self._begin(number + 1)
         return block
 
-    def _begin(self, number: int) -> "Future[bytes]":
+    def _begin(self, number: int) -> "Future[Part]":
         start = number * BLOCK_BYTES
         stop = min(start + BLOCK_BYTES, self._known.size)
-        return store_client.begin(
-            lambda: get_part(self.address, start, stop, self._known, hashed=self._hashed).data,
-            "read",
-            self.address,
-        )
+        return begin_part(self.address, start, stop, self._known, hashed=self._hashed)

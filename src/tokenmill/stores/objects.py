@@ -2,61 +2,45 @@
 
 import hashlib
 import os
-from dataclasses import dataclass
+import re
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 from tokenmill.base.address import WRITABLE, split
 from tokenmill.errors import DownloadError, LockedError, PrepareError
-from tokenmill.stores.store_client import ask, call
-from tokenmill.stores.store_requests import MULTIPART, ObjectRecord, Part, StoreFailure
+from tokenmill.stores.store_client import Result, ask, begin, call
+from tokenmill.stores.store_requests import MULTIPART, ObjectStat, Part, StoreFailure
 from tokenmill.stores.store_settings import endpoint_of
 
 NEW = "new"
 """The condition that there is no such object yet."""
 
 
-@dataclass(frozen=True)
-class ObjectStat:
-    """Size, version and time of an object: they tell if it is still the one that was planned."""
-
-    size: int
-    etag: str
-    modified_ns: int
-
-    @property
-    def stamp(self) -> int:
-        """A number for the content, at most one second before the time of change.
-
-        S3 keeps whole seconds; what is below them comes from the ETag, so that an object replaced
-        within a second is noticed.
-        """
-        seconds = self.modified_ns // 10**9 * 10**9
-        return seconds - int(hashlib.sha256(self.etag.encode()).hexdigest(), 16) % 10**9
-
-
 def stat(address: str) -> ObjectStat:
     """Size, ETag and time of change, or DownloadError."""
     if (found := find(address)) is None:
         place = split(address)
-        what = f"there is no {place.key!r} in bucket {place.bucket!r}"
-        hint = "check the address"
-        raise DownloadError(what, hint=hint)
+        raise DownloadError(
+            f"there is no {place.key!r} in bucket {place.bucket!r}", hint="check the address"
+        )
     return found
 
 
 def find(address: str) -> ObjectStat | None:
-    """Size, ETag and time of change, or None where there is no such object."""
-
-    def head() -> ObjectStat | None:
-        try:
-            found: ObjectRecord = ask("head", address)
-        except StoreFailure as failure:
-            if failure.kind == "missing":
-                return None
-            raise
-        return ObjectStat(found.size, found.etag, found.modified_ns)
-
+    """Return size, ETag and time of change, or None where there is no such object."""
+    head = partial(_unless_missing, partial(ask, "head", address))
     return call(head, "look at", address) if split(address).key else None
+
+
+def _unless_missing(operation: Callable[[], Result]) -> Result | None:
+    try:
+        return operation()
+    except StoreFailure as failure:
+        if failure.kind == "missing":
+            return None
+        raise
 
 
 def list_below(address: str) -> list[str]:
@@ -65,12 +49,12 @@ def list_below(address: str) -> list[str]:
     return [f"{root}/{record.key}" for record in list_records(address)]
 
 
-def list_records(address: str) -> list[ObjectRecord]:
+def list_records(address: str) -> list[ObjectStat]:
     """The same objects with size and ETag, as the list of the store has them."""
     _refuse_to_list(address)
 
-    def checked() -> list[ObjectRecord]:
-        records: list[ObjectRecord] = ask("list_all", address, False)
+    def checked() -> list[ObjectStat]:
+        records: list[ObjectStat] = ask("list_all", address, False)
         if not is_encrypted(address) and records != ask("list_all", address, True):
             raise StoreFailure("wrong", text="two lists of the same objects differ")
         return records
@@ -78,10 +62,10 @@ def list_records(address: str) -> list[ObjectRecord]:
     return [r for r in call(checked, "list", address) if not r.key.endswith("/")]
 
 
-def list_folder(address: str) -> tuple[list[ObjectRecord], list[str]]:
+def list_folder(address: str) -> tuple[list[ObjectStat], list[str]]:
     """The objects right below an address, and the keys of the folders there."""
     _refuse_to_list(address)
-    found: tuple[list[ObjectRecord], list[str]] = call(
+    found: tuple[list[ObjectStat], list[str]] = call(
         lambda: ask("list_folder", address), "list", address
     )
     return found
@@ -111,17 +95,18 @@ def get_part(
     damages an answer does not do it twice in one place. Without an ETag any version of the right
     size is read.
     """
-    part: Part
+    data: bytes
+    found: ObjectStat
     try:
-        part = ask("get", address, start, stop, known.etag)
+        data, found = ask("get", address, start, stop, known.etag)
     except StoreFailure as failure:
         if failure.status == 416:
             raise wrong_size(address, start, known.size) from None
         raise
-    if part.size != known.size:
-        raise wrong_size(address, part.size, known.size)
-    _confirm(address, part.data, start, ObjectStat(part.size, part.etag, 0), hashed)
-    return part
+    if found.size != known.size:
+        raise wrong_size(address, found.size, known.size)
+    _confirm(address, data, start, found, hashed)
+    return data, found
 
 
 def wrong_size(address: str, found: int, expected: int) -> DownloadError:
@@ -153,17 +138,39 @@ def _may_be_md5(address: str, etag: str) -> bool:
 def _get_in_pieces(address: str, start: int, stop: int, known: ObjectStat) -> bytes:
     cut = start + (stop - start) // 3
     begin, end = max(0, start - 1), min(stop + 2, known.size)
-    head = ask("get", address, begin, cut, known.etag).data if begin < cut else b""
-    tail = ask("get", address, cut, end, known.etag).data
+    head = ask("get", address, begin, cut, known.etag)[0] if begin < cut else b""
+    tail = ask("get", address, cut, end, known.etag)[0]
     data: bytes = head[start - begin :] + tail[: stop - cut]
     return data
 
 
-def read(address: str, start: int, stop: int, known: ObjectStat) -> bytes:
-    """The bytes start..stop, all of them, of the object that is `known`."""
+def read(address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False) -> bytes:
+    """Return the bytes start..stop, all of them, of the object that is `known`."""
+    return read_part(address, start, stop, known, hashed=hashed)[0]
+
+
+def read_part(
+    address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False
+) -> Part:
+    """Return the same bytes, and the version that they are of."""
     if stop <= start:
-        return b""
-    return call(lambda: get_part(address, start, stop, known).data, "read", address)
+        return b"", known
+    return begin_part(address, start, stop, known, hashed=hashed).result()
+
+
+def read_if_there(address: str, size: int) -> bytes | None:
+    """Return an object of this size that the caller compares with hashes; None without one."""
+    get = partial(get_part, address, 0, size, ObjectStat(size, ""), hashed=True)
+    part = call(partial(_unless_missing, get), "read", address)
+    return None if part is None else part[0]
+
+
+def begin_part(
+    address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False
+) -> "Future[Part]":
+    """Start to read them."""
+    get = partial(get_part, address, start, stop, known, hashed=hashed)
+    return begin(get, "read", address)
 
 
 def read_all(address: str, *, at_most: int) -> bytes | None:
@@ -175,22 +182,19 @@ def read_all(address: str, *, at_most: int) -> bytes | None:
 def read_with_etag(address: str, *, at_most: int) -> tuple[bytes, str] | None:
     """A small object and the ETag that names this version of it; by one request."""
 
-    def get() -> tuple[bytes, str] | None:
-        try:
-            part = ask("get_all", address, at_most)
-        except StoreFailure as failure:
-            if failure.kind == "missing":
-                return None
-            raise
-        if part.size > at_most:
+    def get() -> tuple[bytes, str]:
+        data, found = ask("get_all", address, at_most)
+        if found.size > at_most:
             raise DownloadError(
-                f"{address} has {part.size:,} bytes; at most {at_most:,} are expected"
+                f"{address} has {found.size:,} bytes; at most {at_most:,} are expected"
             )
-        if part.data:
-            _confirm(address, part.data, 0, ObjectStat(part.size, part.etag, 0), False)
-        return part.data, part.etag
+        if data:
+            _confirm(address, data, 0, found, False)
+        return data, found.etag
 
-    return call(get, "read", address) if split(address).key else None
+    if not split(address).key:
+        return None
+    return call(partial(_unless_missing, get), "read", address)
 
 
 def put(address: str, data: bytes, condition: str = "") -> bool:
@@ -284,3 +288,27 @@ def _refuse_read_only(address: str) -> None:
         raise ValueError(
             f"{address} can only be read; write to s3://, gs:// or az://, or to a folder"
         )
+
+
+_GLOB_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[(!?)([^\]]+)\]|.", re.DOTALL)
+_MEANING = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_IN_SET = str.maketrans({"\\": r"\\", "[": r"\[", "^": r"\^"})
+
+
+def list_matching(address: str) -> list[str]:
+    """Return the addresses of the objects that a glob means, in the order of their keys."""
+    folder = re.split(r"[*?\[]", address)[0].rpartition("/")[0]
+    matches = glob_pattern(address)
+    return [path for path in list_below(folder) if matches.fullmatch(path)]
+
+
+def glob_pattern(pattern: str) -> re.Pattern[str]:
+    """Read a glob as for files: `*` and `?` stay inside a folder, `**/` goes through any number."""
+    parts = []
+    for token in _GLOB_TOKEN.finditer(pattern):
+        negated, some = token.groups()
+        if some:
+            parts.append(f"[{'^' if negated else ''}{some.translate(_IN_SET)}]")
+        else:
+            parts.append(_MEANING.get(token[0], re.escape(token[0])))
+    return re.compile("".join(parts), re.DOTALL)

@@ -5,23 +5,26 @@ was asked for is asked for again here. The last failure becomes a DownloadError 
 and key, and never a secret.
 """
 
+import os
 from collections.abc import Callable
-from concurrent.futures import Future
-from functools import partial
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from tokenmill.base.address import split
 from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import DownloadError
 from tokenmill.stores import forked_requests, store_requests
-from tokenmill.stores.request_threads import request_threads
 from tokenmill.stores.store_requests import StoreFailure
 from tokenmill.stores.store_settings import CREDENTIALS_HINT
 
+CONNECTIONS = 64
+"""Requests in progress at the same time, in a process."""
 TRIES = 6
 """Times that an answer is asked for, if it is wrong."""
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestTimeTooSkewed", "TokenRefreshRequired"}
 _DAMAGED = {"BadDigest", "IncompleteBody", "RequestTimeout"}
+
+_threads: dict[int, ThreadPoolExecutor] = {}
 
 Result = TypeVar("Result")
 
@@ -32,8 +35,12 @@ def call(operation: Callable[[], Result], what: str, address: str) -> Result:
 
 
 def begin(operation: Callable[[], Result], what: str, address: str) -> "Future[Result]":
-    """Start an operation; a future of its result."""
-    return request_threads().submit(partial(_repeat, operation, what, address))
+    """Start an operation in a thread: a main thread that waits for it can be interrupted."""
+    process = os.getpid()
+    if process not in _threads:
+        _threads.clear()  # of the process that this one was forked from
+    threads = _threads.setdefault(process, ThreadPoolExecutor(CONNECTIONS, "tokenmill-request"))
+    return threads.submit(_repeat, operation, what, address)
 
 
 def ask(name: str, address: str, *args: Any) -> Any:

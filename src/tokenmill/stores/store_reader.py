@@ -1,47 +1,52 @@
-"""The tokens of files in a store: in blocks where little is needed, else through the cache.
+"""The tokens of files in a store: in blocks of 1 MiB, each checked, through the cache.
 
-The reader is told which rows come next (`expect`, by store_spans.py), again and again. Files that
-are worth it are brought into the cache whole, in the background, and mapped like files on a disk:
+What the order needs next is fetched ahead, in the order of its need. A block is compared with the
+hash that the dataset states for it, a file of at most 1 MiB with its hash in the manifest, a frame
+of a compressed file with its checksum. Files with a hash but without hashes of their blocks, and
+those that can only be read from their start, are fetched whole.
 
-  NEIGHBOURS, SOME   an order that reads all of a file soon: the files that are needed next, as many
-                     as fit into the cache
-  EVERYWHERE         an order that may read any row next: always the first files of the dataset, as
-                     many as fit, so that processes that share a cache agree and nothing is evicted
-
-Other rows come in blocks of 1 MiB, which are compared with their hashes. Where the caller allowed
-it (`verify=False`), TLS protects them and any row may be next, the bytes of a row come alone.
+Where the caller allowed it (`verify=False`), TLS protects them, any row may be next and the cache
+does not hold all, the bytes of a row come alone.
 """
 
-import functools
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
+import xxhash
 
-from tokenmill.errors import DownloadError
+from tokenmill.errors import CorruptShardError
 from tokenmill.order.order import Locality, Spread
-from tokenmill.reading.cached_file import tokens_of
-from tokenmill.reading.shard_cache import Content, ShardCache
-from tokenmill.reading.shard_reader import MAX_OPEN, Descriptor, ShardReader
-from tokenmill.reading.span_reader import IdLimit, SpanReader
-from tokenmill.reading.token_file import TokenFile, TokenFiles
-from tokenmill.stores import objects, store_client
-from tokenmill.stores.pieces_in_memory import Piece, PiecesInMemory
-from tokenmill.stores.stored_blocks import BLOCK_BYTES, Block, StoredBlocks
+from tokenmill.order.spans import Spans, runs
+from tokenmill.reading.block_reader import BLOCK_BYTES, BlockReader, BlockRuns
+from tokenmill.reading.frames import Frames
+from tokenmill.reading.shard_cache import ShardCache, tokens_of
+from tokenmill.reading.shard_reader import Descriptor, RecentlyUsed, ShardReader
+from tokenmill.reading.span_reader import (
+    FileReader,
+    IdLimit,
+    MixedReader,
+    RunReader,
+    SpanReader,
+    parts_in_runs,
+)
+from tokenmill.reading.token_file import FRAMED, TokenFile
+from tokenmill.stores import objects
+from tokenmill.stores.fetch_ahead import AheadReader, FetchAhead
+from tokenmill.stores.store_requests import ObjectStat
 
-AHEAD = 2
-"""Files that are fetched ahead of the one that is opened, if nobody says which come next."""
-UNANNOUNCED = 8
-"""Reads of a file that nobody announced before it is fetched whole."""
-ROWS_LOOKED_AT = 8192
-"""Rows of an announcement for which pieces are planned."""
-EARLY_BLOCKS = 32
-"""Blocks that are fetched before the whole files that they are in."""
+REQUESTS_AHEAD = 48
+FILES_AHEAD = 4
+ROWS_PLANNED = 1024
+TRIES = 4
+"""Times that a block is fetched, if its bytes are wrong."""
 
 
-class StoreReader(ShardReader):
+class StoreReader(BlockReader):
     """A reader of files in a store: their paths are addresses."""
 
     def __init__(
@@ -52,195 +57,181 @@ class StoreReader(ShardReader):
         backend: str = "mmap",
         verify: bool | None = None,
     ) -> None:
-        # A file that was evicted uses the disk while it is open, so what is open is bounded too.
-        files = TokenFiles.of(files)
-        self._sizes = files.numbers("file_bytes")
-        largest = int(self._sizes.max(initial=1))
-        max_open = max(1, min(MAX_OPEN, cache.max_bytes // (2 * largest)))
-        super().__init__(files, backend=backend, max_open=max_open, verify=verify)
-        self.cache = cache
-        # An eighth is left for indexes, and for what other processes fetch at the same moment.
-        all_fit = int(self._sizes.sum()) <= cache.max_bytes
-        self._room = cache.max_bytes if all_fit else cache.max_bytes * 7 // 8
-        self._first_that_fit = int(np.searchsorted(self._sizes.cumsum(), self._room, side="right"))
-        self._memory = PiecesInMemory(self._begin, self._is_here)
-        self._stored_in = functools.cache(lambda process, i: StoredBlocks(self.files[i]))
-        self._wanted = functools.cache(lambda i: tokens_of(self.files[i]))
-        self._reads: Counter[int] = Counter()
-        self._here: set[int] = set()
-        self._comes_whole: set[int] = set()
-        self._knows_what_comes = False
-
-    def __reduce__(self) -> tuple[object, ...]:
-        again = functools.partial(StoreReader, backend=self.backend, verify=self.verify)
-        return again, (self.files, self.cache)
-
-    def of(self, files: Sequence[TokenFile]) -> "StoreReader":
-        return StoreReader(files, self.cache, backend=self.backend, verify=self.verify)
+        super().__init__(files, cache, backend=backend, verify=verify)
+        self._hashes = RecentlyUsed(self._load_hashes, 4096)
+        self._by_position = FetchAhead(self._load_recent, REQUESTS_AHEAD // 2)
 
     def sampler(self) -> ShardReader:
-        if any(file.packed for file in self.files.kinds()):
+        if any(file.packed for file in self.files):
             return self
-        return RangeReader(self.files, backend="pread", max_open=1)
+        return RangeReader(self.files)
+
+    def has_blocks(self, i: int) -> bool:
+        file = self.files[i]
+        if not _may_have_blocks(file):
+            return False
+        is_checked_alone = file.packed is not None or file.hashes is None
+        return is_checked_alone or file.file_bytes <= BLOCK_BYTES or len(self._hashes[i]) > 0
 
     def span_reader(self, edges: np.ndarray, locality: Locality, ids: IdLimit) -> SpanReader:
-        from tokenmill.stores.store_spans import StoreSpans
+        largest = max(file.file_bytes for file in self.files)
+        if not all(map(_may_have_blocks, self.files)):
+            files = FetchAhead(self._bring, self._limit(FILES_AHEAD, largest))
+            whole = FileReader(edges, partial(self._read_whole, files), ids)
+            return AheadReader(whole, files, partial(_runs_of, edges, ()), FILES_AHEAD)
+        dtype = self.files[0].dtype
+        cached_bytes = int(edges[-1]) * dtype.itemsize
+        if locality.spread is Spread.EVERYWHERE:
+            cached_bytes = self._bytes_that_fit(cached_bytes)
+        blocks = BlockRuns(self, edges, cached_bytes)
+        unit = min(BLOCK_BYTES, largest) if self.has_blocks(0) else largest
+        ahead = FetchAhead(blocks.array, self._limit(REQUESTS_AHEAD, unit))
+        in_runs = RunReader(blocks.edges, dtype, ahead.take, blocks.max_open, ids)
+        keys_of = partial(_runs_of, blocks.edges, in_runs)
+        reader = AheadReader(in_runs, ahead, keys_of, blocks.max_open // 2)
+        if self._rows_come_alone and not blocks.all_cached:
+            return FarReader(reader, self._row_reader(edges, ids), blocks.cached_tokens)
+        return reader
 
-        return StoreSpans(self, edges, locality.spread, ids)
+    def _row_reader(self, edges: np.ndarray, ids: IdLimit) -> SpanReader:
+        """Return a reader that asks for the bytes of each span alone."""
+        rows = FetchAhead(RangeReader(self.files).read, REQUESTS_AHEAD)
+        reader = FileReader(edges, rows.take, ids)
+        return AheadReader(reader, rows, partial(_parts_of, edges), ROWS_PLANNED)
 
-    def are_here(self, shards: set[int]) -> bool:
-        return shards <= self._here or all(self._is_here(i) for i in shards)
-
-    def expect(self, rows: np.ndarray, spread: Spread = Spread.SOME) -> bool:
-        """Fetch what comes next, in this order. Return True if all the files are here.
-
-        `rows`, (n, 3), are file, first token and number of tokens of each stretch that is needed.
-        """
-        shards = rows[:, 0]
-        self._knows_what_comes = True
-        is_anywhere = spread is Spread.EVERYWHERE
-        needed = list(dict.fromkeys(shards[: ROWS_LOOKED_AT if is_anywhere else None].tolist()))
-        names = self.cache.names()
-        self._here = {i for i in needed if self._is_in_cache(i, names)}  # some may be evicted
-        self.cache.keep([self._wanted(i) for i in needed if i in self._here])
-        missing = [i for i in needed if i not in self._here]
-        if is_anywhere:
-            whole = [i for i in missing if i < self._first_that_fit]
-        else:
-            used = int(self._sizes[list(self._here)].sum())
-            whole = self._that_fit(missing, self._room - used)
-        self._comes_whole = set(whole)
-        self._memory.expect(self._pieces_of(rows[:ROWS_LOOKED_AT], is_anywhere))
-        self._fetch_ahead(whole)
-        return not missing and self.are_here(set(shards.tolist()))
-
-    def _that_fit(self, files: list[int], room: int) -> list[int]:
-        """The first of these files, as many as there is room for."""
-        return files[: int(np.searchsorted(self._sizes[files].cumsum(), room, side="right"))]
-
-    def _pieces_of(self, rows: np.ndarray, is_anywhere: bool) -> Iterator[Piece]:
-        """What to fetch for these rows, in their order."""
-        early: set[Piece] = set()
-        for i, offset, count in rows.tolist():
-            if i in self._here or not self._has_blocks(i):
-                continue
-            start, stop = self._bytes(i, offset, count)
-            blocks = self._blocks(i, start, stop)
-            if i in self._comes_whole:
-                if len(early) < EARLY_BLOCKS:
-                    early.update(blocks)
-                    yield from blocks
-            elif is_anywhere and self._rows_come_alone and self.files[i].packed is None:
-                yield Piece(i, start, stop)
-            else:
-                yield from blocks
-
-    def read_into(self, i: int, offset: int, out: np.ndarray) -> None:
-        """Copy tokens of file i, from `offset` on, until the 1-D array `out` is full."""
-        file = self.files[i]
-        is_inside = offset >= 0 and offset + len(out) <= file.num_tokens
-        data = None
-        if len(out) and is_inside and self._has_blocks(i) and not self._is_here(i):
-            data = self._read_pieces(i, *self._bytes(i, offset, len(out)))
-        if data is None:
-            super().read_into(i, offset, out)  # from the whole file, whose hash decides
-        else:
-            np.copyto(out, np.frombuffer(data, file.dtype), casting="same_kind")
-
-    def _read_pieces(self, i: int, start: int, stop: int) -> bytes | None:
-        """Bytes of a file by range; None where it is better, or necessary, to have all of it."""
-        row = Piece(i, start, stop)
-        if row in self._memory:
-            return self._memory.begin(row).result().data
-        blocks = self._blocks(i, start, stop)
-        if self._wants_whole(i, stop - start) and blocks[0] not in self._memory:
-            return None
-        found = [answer.result() for answer in map(self._memory.begin, blocks)]
-        if not all(block.is_right for block in found):
-            return None
-        first = blocks[0].start
-        return b"".join(block.data for block in found)[start - first : stop - first]
-
-    def _wants_whole(self, i: int, num_bytes: int) -> bool:
-        if self._knows_what_comes:
-            return i in self._comes_whole
-        self._reads[i] += 1
-        return self._reads[i] > UNANNOUNCED or 2 * num_bytes > self.files[i].file_bytes
-
-    def _blocks(self, i: int, start: int, stop: int) -> list[Piece]:
-        """The blocks that hold the bytes start..stop."""
-        size = self.files[i].file_bytes
-        firsts = range(start - start % BLOCK_BYTES, stop, BLOCK_BYTES)
-        return [Piece(i, first, min(first + BLOCK_BYTES, size)) for first in firsts]
-
-    def _bytes(self, i: int, offset: int, count: int) -> tuple[int, int]:
-        """Where these tokens are in the file."""
-        file = self.files[i]
-        start = file.offset + (file.first + offset) * file.dtype.itemsize
-        return start, start + count * file.dtype.itemsize
-
-    def _stored(self, i: int) -> StoredBlocks:
-        return self._stored_in(os.getpid(), i)  # locks do not survive a fork
-
-    def _begin(self, piece: Piece) -> "Future[Block]":
-        stored = self._stored(piece.file)
-        work: Callable[[], Block]
-        if piece in self._blocks(piece.file, piece.start, piece.stop):
-            work = functools.partial(stored.block, piece.start // BLOCK_BYTES)
-        else:
-            work = functools.partial(stored.row, piece.start, piece.stop)
-        return store_client.begin(work, "read", self.files[piece.file].path)
-
-    def _has_blocks(self, i: int) -> bool:
-        """Return True if a part of the file can be read by itself, and is much less than all."""
-        file = self.files[i]
-        is_large = file.file_bytes > 2 * BLOCK_BYTES
-        return is_large and file.pieces is None and StoredBlocks.are_in(self._wanted(i))
-
-    @functools.cached_property
+    @property
     def _rows_come_alone(self) -> bool:
         """True if the bytes of a row may be taken as they come, without a hash."""
-        return self.verify is False and objects.is_encrypted(self.files[0].path)
+        is_plain = all(file.packed is None for file in self.files)
+        return self.verify is False and is_plain and objects.is_encrypted(self.files[0].path)
 
-    def _is_here(self, i: int) -> bool:
-        if i in self._here or self.cache.has(self._wanted(i)):
-            self._here.add(i)  # one that is evicted before the next announcement is fetched again
-            return True
-        return False
+    def _limit(self, requests: int, num_bytes: int) -> int:
+        """Return how much to fetch ahead: these take at most half of the cache."""
+        return max(1, min(requests, self.cache.max_bytes // (2 * num_bytes)))
 
-    def _is_in_cache(self, i: int, names: set[str]) -> bool:
-        wanted = self._wanted(i)
-        return wanted.digest in names if wanted.digest else self.cache.has(wanted)
+    def _bring(self, i: int) -> None:
+        """Fetch a file whole into the cache."""
+        os.close(self.cache.open(tokens_of(self.files[i])))
 
-    def _fetch_ahead(self, shards: Sequence[int]) -> None:
-        self.cache.fetch_ahead((self._wanted(i), self._content(i)) for i in shards)
+    def _read_whole(self, files: "FetchAhead[None]", i: int, offset: int, count: int) -> np.ndarray:
+        if (i,) in files:
+            files.take(i)
+        return self.read(i, offset, count)
 
-    def _content(self, i: int) -> Content | None:
-        """All bytes of a file for the cache, by the blocks in memory where it has blocks."""
-        if not self._has_blocks(i):
-            return None
-        begin = lambda number: self._memory.begin(self._block(i, number))  # noqa: E731
-        return functools.partial(self._stored(i).content, begin)
+    def _load_all(self, i: int, numbers: Sequence[int]) -> Iterator[np.ndarray]:
+        if len(numbers) > 1:
+            self._by_position.expect((i, number) for number in numbers)
+        return (self._by_position.take(i, number) for number in numbers)
 
-    def _block(self, i: int, number: int) -> Piece:
-        return self._blocks(i, number * BLOCK_BYTES, number * BLOCK_BYTES + 1)[0]
+    def _load_recent(self, i: int, number: int) -> np.ndarray:
+        return self._recent[i, number]
+
+    def _load(self, key: tuple[int, int]) -> np.ndarray:
+        return self.block(*key, in_cache=True)
+
+    def _load_hashes(self, i: int) -> np.ndarray:
+        """Return the hashes that the dataset states for the blocks of a file; none: empty."""
+        load = self.files[i].blocks
+        hashes: np.ndarray | None = None if load is None else load()
+        return np.empty(0, np.uint64) if hashes is None else hashes
+
+    def _fetch(self, i: int, number: int) -> bytes:
+        for _ in range(TRIES - 1):
+            with suppress(CorruptShardError):  # it may have been damaged on its way
+                return self._fetch_once(i, number)
+            self._tables.drop(i)
+        return self._fetch_once(i, number)
+
+    def _fetch_once(self, i: int, number: int) -> bytes:
+        file = self.files[i]
+        if file.packed is not None:
+            return self._tables[i][number]
+        start = number * BLOCK_BYTES
+        data = self._get(i, start, min(BLOCK_BYTES, file.file_bytes - start))
+        if file.hashes is None:
+            return data
+        if file.file_bytes <= BLOCK_BYTES:
+            is_right = xxhash.xxh3_128_hexdigest(data) == file.hashes.tokens
+        else:
+            is_right = xxhash.xxh3_64_intdigest(data) == int(self._hashes[i][number])
+        if not is_right:
+            raise CorruptShardError(
+                f"{file.path}, bytes {start:,} to {start + len(data):,}, was read {TRIES} times, "
+                "and is not what its dataset says",
+                hint="the object, or the one with the hashes of blocks, was replaced or damaged; "
+                "bring the right one there again",
+            )
+        return data
+
+    def _get(self, i: int, start: int, count: int) -> bytes:
+        """Return bytes of an object as it is stored."""
+        file = self.files[i]
+        hashed = file.packed is not None or file.hashes is not None
+        return objects.read(file.path, start, start + count, _known(file), hashed=hashed)
+
+    def _open_frames(self, i: int) -> Frames:
+        file = self.files[i]
+        return Frames(partial(self._get, i), file.path, file.file_bytes, file.disk_bytes)
 
     def _open(self, i: int) -> Descriptor:
-        descriptor = Descriptor(self.cache.open(self._wanted(i), self._content(i)))
-        if not self._knows_what_comes:
-            self._fetch_ahead(range(i + 1, min(i + 1 + AHEAD, len(self.files))))
-        return descriptor
+        return Descriptor(self.cache.open(tokens_of(self.files[i])))
 
 
 class RangeReader(ShardReader):
     """A reader that asks the store for exactly the bytes it is asked for, and keeps nothing."""
 
+    def __init__(self, files: Sequence[TokenFile], **_: Any) -> None:
+        super().__init__(files, backend="pread")
+        self._seen: dict[int, ObjectStat] = {}  # the version of each object that was read first
+
     def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
         file = self.files[i]
-        known = objects.stat(file.path)
-        if (known.size, known.etag) != (file.disk_bytes, file.etag or known.etag):
-            raise DownloadError(
-                f"{file.path} was replaced since the dataset was opened", hint="open it again"
-            )
-        data = objects.read(file.path, byte, byte + out.nbytes, known)
+        known = self._seen.get(i) or _known(file)
+        data, self._seen[i] = objects.read_part(file.path, byte, byte + out.nbytes, known)
         memoryview(out.data).cast("B")[:] = data
+
+
+class FarReader(SpanReader):
+    """Takes spans that end before a token of the axis from one reader, the others from another."""
+
+    def __init__(self, near: SpanReader, far: SpanReader, border: int) -> None:
+        self._readers = MixedReader([near, far])
+        self._border = border
+
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+        self._readers.read(self._divided(spans), out, continues)
+
+    def follow(self, coming: Callable[[], Spans]) -> None:
+        self._readers.follow(partial(self._divide_coming, coming))
+
+    def _divide_coming(self, coming: Callable[[], Spans]) -> Spans:
+        return self._divided(coming())
+
+    def _divided(self, spans: Spans) -> Spans:
+        is_far = spans.start + spans.length > self._border
+        return replace(spans, source=is_far.astype(np.int64))
+
+
+def _known(file: TokenFile) -> ObjectStat:
+    return ObjectStat(file.disk_bytes, file.etag)
+
+
+def _may_have_blocks(file: TokenFile) -> bool:
+    """Return True if some bytes of the object are some of the tokens."""
+    if file.packed is not None:
+        return file.packed.codec == FRAMED
+    return file.pieces is None and file.offset % file.dtype.itemsize == 0
+
+
+def _runs_of(edges: np.ndarray, held: Container[int], spans: Spans) -> list[tuple[int, ...]]:
+    """Return the runs that the spans need, in the order of their need, without those held."""
+    first = np.searchsorted(edges, spans.start, side="right") - 1
+    last = np.searchsorted(edges, spans.start + spans.length, side="left") - 1
+    _, needed = runs(first, last - first + 1)
+    return [(run,) for run in needed.tolist() if run not in held]
+
+
+def _parts_of(edges: np.ndarray, spans: Spans) -> list[tuple[int, ...]]:
+    """Return file, first token in it, and tokens, of each part of a span in a file."""
+    pairs = zip(spans.start.tolist(), spans.length.tolist(), strict=True)
+    return [part for start, length in pairs for part in parts_in_runs(edges, start, length)]

@@ -3,9 +3,10 @@
 What goes wrong is a `StoreFailure`: small, without secrets, and able to travel between processes.
 """
 
+import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -52,31 +53,36 @@ class StoreFailure(Exception):  # noqa: N818 - store_client.py makes an error of
         self.text = text
 
 
-class ObjectRecord(NamedTuple):
-    """What a store says about an object."""
+class ObjectStat(NamedTuple):
+    """What a store says about an object: it tells if it is still the one that was planned."""
 
-    key: str
     size: int
     etag: str
-    modified_ns: int
+    modified_ns: int = 0
+    key: str = ""
+
+    @property
+    def stamp(self) -> int:
+        """A number for the content, at most one second before the time of change.
+
+        S3 keeps whole seconds; what is below them comes from the ETag, so that an object replaced
+        within a second is noticed.
+        """
+        seconds = self.modified_ns // 10**9 * 10**9
+        return seconds - int(hashlib.sha256(self.etag.encode()).hexdigest(), 16) % 10**9
 
 
-class Part(NamedTuple):
-    """Some bytes of an object, and which version of it they are from."""
-
-    data: bytes
-    size: int
-    """Of the whole object."""
-    etag: str
+Part = tuple[bytes, ObjectStat]
+"""Some bytes of an object, and which version of it they are from."""
 
 
-def head(store: Any, key: str) -> ObjectRecord:
-    """Size, ETag and time of change."""
-    return _record(store.head(key))
+def head(store: Any, key: str) -> ObjectStat:
+    """Return size, ETag and time of change."""
+    return _stat(store.head(key))
 
 
 def get(store: Any, key: str, start: int, stop: int, etag: str) -> Part:
-    """The bytes start..stop of the object that has this ETag, or of any version where it is "".
+    """Return the bytes start..stop of the object with this ETag, or of any version if it is "".
 
     No bytes, where the object ends before them.
     """
@@ -84,29 +90,26 @@ def get(store: Any, key: str, start: int, stop: int, etag: str) -> Part:
     if etag and not etag.startswith("W/"):
         options["if_match"] = etag
     result = store.get(key, options=options)
-    whole = _record(result.meta)
+    whole = _stat(result.meta)
     if whole.size < stop:
-        return Part(b"", whole.size, whole.etag)
+        return b"", whole
     if tuple(result.range) != (start, stop):
         raise StoreFailure("wrong", text=f"was not sent the bytes {start}-{stop - 1}")
     return _part(result, stop - start)
 
 
 def get_all(store: Any, key: str, at_most: int) -> Part:
-    """A whole object; no bytes of one that is larger than `at_most`."""
+    """Return a whole object; no bytes of one that is larger than `at_most`."""
     result = store.get(key)
-    whole = _record(result.meta)
-    if whole.size > at_most:
-        return Part(b"", whole.size, whole.etag)
-    return _part(result, whole.size)
+    whole = _stat(result.meta)
+    return (b"", whole) if whole.size > at_most else _part(result, whole.size)
 
 
 def _part(result: Any, length: int) -> Part:
     data = bytes(result.bytes())
     if len(data) != length:
         raise StoreFailure("wrong", text=f"{length - len(data):,} bytes are missing")
-    whole = _record(result.meta)
-    return Part(data, whole.size, whole.etag)
+    return data, _stat(result.meta)
 
 
 def put(store: Any, key: str, data: bytes, condition: str) -> None:
@@ -127,21 +130,25 @@ def put_file(store: Any, key: str, path: str) -> None:
         store.put(key, file, use_multipart=True, chunk_size=_PIECE, max_concurrency=4)
 
 
-def list_all(store: Any, key: str, another_way: bool) -> list[ObjectRecord]:
-    """All objects below the address, in the order of their keys.
+def list_all(store: Any, key: str, another_way: bool) -> list[ObjectStat]:
+    """Return all objects below the address, in the order of their keys.
 
     `another_way` asks for the same with a request that is answered by other bytes.
     """
     offset = (key or "!") if another_way else None
     pages = store.list(prefix=key or None, offset=offset, chunk_size=1000)
-    records = [_record(entry) for page in pages for entry in page]
-    return sorted(record for record in records if record.key > (key or "!"))
+    records = [_stat(entry) for page in pages for entry in page]
+    return _sorted(record for record in records if record.key > (key or "!"))
 
 
-def list_folder(store: Any, key: str) -> tuple[list[ObjectRecord], list[str]]:
-    """The objects right below the address, and the keys of the folders there."""
+def list_folder(store: Any, key: str) -> tuple[list[ObjectStat], list[str]]:
+    """Return the objects right below the address, and the keys of the folders there."""
     result = store.list_with_delimiter(prefix=key or None)
-    return sorted(map(_record, result["objects"])), sorted(result["common_prefixes"])
+    return _sorted(map(_stat, result["objects"])), sorted(result["common_prefixes"])
+
+
+def _sorted(records: Iterable[ObjectStat]) -> list[ObjectStat]:
+    return sorted(records, key=lambda record: record.key)
 
 
 def delete(store: Any, key: str) -> None:
@@ -215,12 +222,12 @@ def _make_store(place: Address, timeout: float) -> Any:
     return kind(place.bucket, **options, **settings_of(place))
 
 
-def _record(found: Any) -> ObjectRecord:
+def _stat(found: Any) -> ObjectStat:
     modified = int(found["last_modified"].timestamp() * 10**9)
     etag = found["e_tag"] or ""
     if etag and not etag.endswith('"'):
         etag = f'"{etag}"'  # lists of Azure leave the quotes out
-    return ObjectRecord(found["path"], found["size"], etag, modified)
+    return ObjectStat(found["size"], etag, modified, found["path"])
 
 
 def _failure(kind: str, error: Exception) -> StoreFailure:

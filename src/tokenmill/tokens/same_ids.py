@@ -1,8 +1,8 @@
 """Tokenizers with two encoders, and the proof that both give the same ids.
 
 gigatoken is 10 to 100 times as fast as the package that a file is from. Which of the two encodes is
-decided once, when the file is loaded, and stored in the state: a single id that differs rules
-gigatoken out. Encoders differ where scripts, white space,
+decided once: for rank files by their pattern, for others when the file is loaded, and stored in the
+state. A single id that differs rules gigatoken out. Encoders differ where scripts, white space,
 numbers and normal forms meet, not in the middle of a sentence: so the texts are such places. To
 them come the added tokens of the file, and spellings of its vocabulary.
 """
@@ -78,7 +78,7 @@ def probes() -> list[bytes]:
 
 
 class ComparedTokenizer(Tokenizer):
-    """A dataclass with a field `backend`: `gigatoken`, or the name of the package."""
+    """One whose `backend` is `gigatoken`, or the name of the package."""
 
     package: ClassVar[str]
 

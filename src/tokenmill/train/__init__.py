@@ -1,20 +1,16 @@
 """A small GPT and its training loop, fed by the loader.
 
-start.py         train(): settings, data, ranks, then the loop; resume
+start.py         train() starts or resumes a run; sample(): text from its model
 loop.py          the loop: step, log, validate, save
 model.py         the GPT, how it generates, its optimizer and learning rate
 config.py        the settings, from JSON, flags and keywords
-run_data.py      the four ways of giving data
+run_data.py      the four ways of giving data; a run at its last checkpoint, to look at
 validation.py    fixed held-out batches, the same on any number of ranks
 collectives.py   the few things ranks do together, and the device of each
 checkpoint.py    one folder per step, complete or not there
 metrics.py       the numbers of every step: metrics.jsonl, TensorBoard, W&B
-curve.py         loss.svg, drawn from them
-run_page.py      run.html: losses, what was trained on and when, settings
-sample_text.py   text from a trained model
-run_loader.py    the loader of a run, as it was at its last checkpoint; without torch
-edits_file.py    edits.jsonl: the edits that are asked of a run, and what became of each
-take_edits.py    rank 0 reads what is asked for, all ranks make the same edits
+run_page.py      run.html and loss.svg: losses, what was trained on and when, settings
+edits_file.py    edits.jsonl: the edits that are asked of a run, how ranks make them together
 """
 
 import importlib
@@ -23,13 +19,13 @@ TYPE_CHECKING = False  # as in tokenmill/__init__.py
 
 if TYPE_CHECKING:
     from tokenmill.train.config import TrainConfig as TrainConfig
-    from tokenmill.train.sample_text import sample as sample
+    from tokenmill.train.start import sample as sample
     from tokenmill.train.start import train as train
 
 __all__ = ["TrainConfig", "sample", "train"]
 
 # Loaded when first asked for: what is read from the folder of a run needs no torch.
-_HOME_OF = {"TrainConfig": "config", "sample": "sample_text", "train": "start"}
+_HOME_OF = {"TrainConfig": "config", "sample": "start", "train": "start"}
 
 
 def __getattr__(name: str) -> object:

@@ -158,6 +158,10 @@ class TrainConfig:
                 raise ValueError(f"{name} is {value}; expected at least 1")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
+        if self.n_embd % (2 * self.n_head):
+            raise ValueError(
+                f"n_embd {self.n_embd} over n_head {self.n_head} is not an even head size"
+            )
         if self.batch_size is not None and self.global_batch_size is not None:
             raise ValueError(
                 f"batch_size is {self.batch_size} (rows of one rank) and global_batch_size "
@@ -213,10 +217,10 @@ class TrainConfig:
 
         augmentations: list[Any] = []
         if self.fim_rate:
-            ids = self.fim_ids.replace(" ", "").split(",") if self.fim_ids is not None else []
-            if self.fim_ids is not None and (len(ids) != 3 or not all(map(str.isdecimal, ids))):
+            ids = number_ranges(self.fim_ids, "fim_ids") if self.fim_ids is not None else []
+            if len(ids) not in (0, 3):
                 raise ValueError(f"fim_ids is {self.fim_ids!r}; expected three ids: 1,2,3")
-            sentinels = map(int, ids)
+            sentinels = [each.start for each in ids]
             augmentations.append(FillInTheMiddle(self.fim_rate, self.fim_spm_rate, *sentinels))
         if self.drop_rate:
             augmentations.append(DropTokens(self.drop_rate))

@@ -9,34 +9,37 @@ checkpoint, so that no line is lost or taken twice, whenever the run is killed.
 
 The fields are those of the edits (docs/edits.md). `step` is the step from which the edit holds, by
 default the next one when it is taken; `note` says who asks and why, `asked` when.
+
+Rank 0 reads the file. Every rank makes an edit by itself, and all compare the fingerprint of the
+order that results before any batch is served. If one of them refuses the edit, or has another order
+then, none keeps it.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.atomic import sync_open_file
 from tokenmill.base.human import plural
 from tokenmill.base.strict_json import parse_object
 from tokenmill.edits.edit_values import Edit, edit_from_json
-from tokenmill.errors import FormatError, NotADatasetError, TokenmillError
+from tokenmill.errors import FormatError, MismatchError, NotADatasetError, TokenmillError
 from tokenmill.train.checkpoint import latest, read_state
-from tokenmill.train.run_loader import open_run
+from tokenmill.train.run_data import open_run
+
+if TYPE_CHECKING:
+    from tokenmill.batches.loader import BatchLoader
+    from tokenmill.torch.torch_loader import TorchLoader
 
 FILE_NAME = "edits.jsonl"
 REFUSALS = (ValueError, TypeError, OSError, TokenmillError)
 """What a wrong line raises when it is applied."""
 RANGES = ("steps", "samples", "tokens")
-NOT_WORDS = ("kind", "at", "step", "note", "asked", "read", "read_at_step", "fingerprint", "proof")
-
-
-class Editable(Protocol):
-    """A BatchLoader or a TorchLoader."""
-
-    def edit(self, *edits: Edit, at: int | None = None, note: str | None = None) -> None: ...
+WORDS = ("weights", "documents", "source", "epochs", "then", "name", "data")
+"""Fields of an edit that are printed after its kind, besides RANGES."""
 
 
 def now() -> str:
@@ -58,7 +61,7 @@ def read_lines(run_dir: Path, num_read: int) -> list[str]:
     return lines
 
 
-def apply_line(loader: Editable, line: str, where: str) -> dict[str, Any]:
+def apply_line(loader: "BatchLoader | TorchLoader", line: str, where: str) -> dict[str, Any]:
     """Make the edit of a line, or raise one of REFUSALS; return the fields of the line."""
     request = parse_object(line.encode(), where)
     step = request.get("step")
@@ -147,15 +150,10 @@ def lines_of_edits(edits: Mapping[str, Any]) -> Iterator[str]:
     for entry in edits["edits"]:
         step = entry["read_at_step"]
         if "refused" in entry:
-            yield f"refused at step {step:,}: {entry['refused']}"
-            yield f"    {entry['line']}"
-            continue
-        yield words_of(entry, entry.get("step", step))
-        if "read" in entry:
-            asked = f"asked {entry['asked']}, " if "asked" in entry else ""
-            yield f"    {asked}taken {entry['read']} at step {step:,}"
-        if "note" in entry:
-            yield f"    note: {entry['note']}"
+            yield f"refused at step {step:,}: {entry['refused']}; the line is {entry['line']}"
+        else:
+            about = [f"{name} {entry[name]}" for name in ("asked", "read", "note") if name in entry]
+            yield "; ".join([words_of(entry, entry.get("step", step)), *about])
     for line in edits["waiting"]:
         yield f"waits for the next checkpoint or start of the run: {line}"
 
@@ -170,9 +168,104 @@ def words_of(edit: Mapping[str, Any], step: int | None = None) -> str:
     for name, value in edit.items():
         if name in RANGES:
             parts.append(f"{name} {value[0]:,} to {value[1] - 1:,}")
-        elif isinstance(value, dict) and name not in NOT_WORDS:
-            parts.append(f"{name} {', '.join(f'{key}={of}' for key, of in value.items())}")
-        elif name not in NOT_WORDS:
+        elif name in WORDS:
             parts.append(f"{name} {value}")
     words = ", ".join(parts)
     return words if step is None or edit["kind"] == "skip" else f"from step {step:,} on: {words}"
+
+
+class RunEdits:
+    """The edits of a run that lives, on one rank.
+
+    `share` is called by all ranks with a text each, and returns the texts of all of them.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        loader: "TorchLoader",
+        *,
+        is_main: bool,
+        share: Callable[[str], list[str]],
+        say: Callable[[str], object],
+    ) -> None:
+        self.run_dir = run_dir
+        self.loader = loader
+        self.is_main = is_main
+        self.share = share
+        self.say = say
+        self.entries: list[dict[str, Any]] = []
+        """What became of each line of edits.jsonl that was read so far, for the checkpoint."""
+
+    def start(self) -> None:
+        """Make the edits that were asked for before the first batch; a wrong line is an error."""
+        if (why := self._different_order()) is not None:
+            raise MismatchError(
+                f"the ranks would not train on the same data: {why}",
+                hint="give every rank the same data and the same edits",
+            )
+        loader = self.loader.loader
+        for edit in loader.edits:
+            if edit["kind"] == "grow" and edit["at"] == loader.state_dict()["samples"]:
+                self.say(f"Edit: {words_of(edit, loader.step)}")
+        for refusal in self._make_new():
+            raise TokenmillError(
+                f"{self.run_dir}/{refusal}", hint="correct this line, or remove it"
+            )
+
+    def take(self) -> None:
+        """Make the edits that were asked for meanwhile; one that is wrong is set aside."""
+        try:
+            for refusal in self._make_new():
+                self.say(f"warning: {refusal}")
+        except TokenmillError as error:
+            self.say(f"warning: no edits are taken: {error}")
+
+    def _make_new(self) -> Iterator[str]:
+        """Make the edits of the new lines, the same on all ranks; yield each refusal in words."""
+        num_read = len(self.entries)
+        new: dict[str, Any] = {}
+        if self.is_main:
+            try:
+                new = {"lines": read_lines(self.run_dir, num_read)[num_read:]}
+            except (OSError, TokenmillError) as error:
+                new = {"error": str(error)}
+        new = json.loads(self.share(json.dumps(new))[0])
+        if "error" in new:
+            raise TokenmillError(new["error"])
+        for number, line in enumerate(new["lines"], num_read + 1):
+            where = f"{FILE_NAME}, edit {number}"
+            if (why := self._make(line, where)) is not None:
+                yield f"{where} is refused: {why}"
+
+    def _make(self, line: str, where: str) -> str | None:
+        """Make the edit of a line on all ranks, or on none; return why it was refused."""
+        before = self.loader.state_dict()
+        wrong = ""
+        try:
+            request = apply_line(self.loader, line, where)
+        except REFUSALS as error:
+            wrong = str(error)
+        refusals = [f"rank {rank}: {why}" for rank, why in enumerate(self.share(wrong)) if why]
+        why = refusals[0].removeprefix("rank 0: ") if refusals else self._different_order()
+        step = self.loader.loader.step
+        read = {"read": now(), "read_at_step": step}
+        if why is None:
+            self.entries.append({**request, **read})
+            self.say(f"Edit: {words_of(request, request.get('step', step))}")
+            return None
+        if not wrong:
+            self.loader.load_state_dict(before)
+        self.entries.append({"line": line, "refused": why, **read})
+        return why
+
+    def _different_order(self) -> str | None:
+        """Say which rank has another order than rank 0, and what the two have."""
+        loader = self.loader.loader
+        first, *others = self.share(
+            f"order {loader.order_fingerprint}, data {loader.data.fingerprint}"
+        )
+        for rank, other in enumerate(others, 1):
+            if other != first:
+                return f"rank 0 has {first}; rank {rank} has {other}"
+        return None

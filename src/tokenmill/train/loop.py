@@ -12,9 +12,9 @@ state to save, and a resumed run draws what the uninterrupted one would have dra
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,14 +31,13 @@ from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
 from tokenmill.torch.world import Ranks
 from tokenmill.train import checkpoint
-from tokenmill.train.collectives import barrier, sum_over_ranks
+from tokenmill.train.collectives import barrier, sum_over_ranks, texts_of_ranks
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.edits_file import read_entries
+from tokenmill.train.edits_file import RunEdits, read_entries
 from tokenmill.train.metrics import RunRecord
-from tokenmill.train.model import GPT, ModelConfig, generate, learning_rate_at, make_optimizer
+from tokenmill.train.model import GPT, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.run_page import trained_part
-from tokenmill.train.take_edits import RunEdits
 from tokenmill.train.validation import Validation
 
 
@@ -102,9 +101,7 @@ class Trainer:
                 "ranks"
             )
         torch.manual_seed(config.seed)
-        shape = {field.name: getattr(config, field.name) for field in fields(ModelConfig)}
-        shape["vocab_size"] = -(-data.vocab_size // 64) * 64  # GPUs like round matrices
-        self.model = GPT(ModelConfig(**shape)).to(device)
+        self.model = GPT(config, data.vocab_size).to(device)
         self.optimizer = make_optimizer(self.model, config, fused=device.type == "cuda")
         self.loader = TorchLoader(
             data.train,
@@ -119,7 +116,13 @@ class Trainer:
             form=BatchForm(check_ids=config.fim_ids is None),
         )
         self._text_bytes = TextBytes(data.tokenizer, data.vocab_size)
-        self.edits = RunEdits(config.run_dir, self.loader, is_main=self.is_main, say=progress.say)
+        self.edits = RunEdits(
+            config.run_dir,
+            self.loader,
+            is_main=self.is_main,
+            share=texts_of_ranks,
+            say=progress.say,
+        )
         self.validations = {
             name: Validation(name, data, config) for name in data.held_out if config.eval_interval
         }
@@ -253,19 +256,17 @@ class Trainer:
         values = sum_over_ranks(torch.stack([step.loss for step in self._unchecked])).tolist()
         self.loss = values[-1]
         for step, value in zip(self._unchecked, values, strict=True):
-            if not math.isfinite(value):
-                self._refuse_loss(step, value)
+            if math.isfinite(value):
+                continue
+            windows = self.loader.describe(step.data_step)
+            self.record.log({"event": "loss is not finite", "windows": windows}, step.number)
+            raise TokenmillError(
+                f"the loss of step {step.number:,} is {value}; its windows:\n"
+                + "\n".join(f"       {line}" for line in windows[:8]),
+                hint="the last checkpoint is from before it; metrics.jsonl lists all its windows. "
+                f'resume=True with skip_steps="{step.data_step}" continues without them',
+            )
         self._unchecked.clear()
-
-    def _refuse_loss(self, step: StepLoss, value: float) -> NoReturn:
-        windows = self.loader.describe(step.data_step)
-        self.record.log({"event": "loss is not finite", "windows": windows}, step.number)
-        raise TokenmillError(
-            f"the loss of step {step.number:,} is {value}; its windows:\n"
-            + "\n".join(f"       {line}" for line in windows[:8]),
-            hint="the last checkpoint is from before it; metrics.jsonl lists all its windows. "
-            f'resume=True with skip_steps="{step.data_step}" continues without them',
-        )
 
     def _log(self) -> None:
         """Write a line of metrics, after `_check_losses`."""
@@ -301,23 +302,21 @@ class Trainer:
             return
         self.model.eval()
         values: dict[str, Any] = {}
-        shown = []
         for name, validation in self.validations.items():
             loss = validation.loss(
                 lambda batch: self._sum_of_losses(self.model, batch.to(self.device)), self.ranks
             )
-            self.val_losses[name] = values[f"{name}_loss"] = loss
-            words = f"{loss:.4f}" if name == "val" else f"{name} {loss:.4f}"
+            self.val_losses[name] = loss
+            values[f"{name}_loss"] = loss
             bits = bits_per_byte(loss, *self._text_bytes.count(validation.batches))
             if bits is not None:
                 values[f"{name}_bits_per_byte"] = bits
-                words += f" ({bits:.3f} bits/byte)"
-            shown.append(words)
         self.model.train()
+        numbers = ", ".join(f"{name} {number:.4f}" for name, number in values.items())
+        self.progress.say(f"step {self.step:,}  {numbers}")
         if self.is_main and self.config.sample_tokens:
             values["sample"] = self.sample()
         self.record.log(values, self.step)
-        self.progress.say(f"step {self.step:,}  validation loss {', '.join(shown)}")
         if "sample" in values and self.step:
             # In one line and without control characters: text of a model may hold anything.
             line = "".join(c if c.isprintable() else " " for c in values["sample"])[:300]
@@ -335,7 +334,6 @@ class Trainer:
             self.model,
             torch.tensor([start], device=self.device),
             self.config.sample_tokens,
-            num_ids=self.data.vocab_size,
             seed=self.config.seed,
             stop_id=end_of_text_id,
         )[1:]
@@ -344,7 +342,6 @@ class Trainer:
     def _save(self) -> None:
         self._check_losses()  # a checkpoint never holds the weights after a NaN
         if self.is_main:
-            splits = {"train": self.data.train, "val": None, **self.data.held_out}
             checkpoint.save(
                 self.config.run_dir,
                 step=self.step,
@@ -352,13 +349,10 @@ class Trainer:
                 optimizer=self.optimizer.state_dict(),
                 state={
                     "config": self.config.to_json(),
-                    "model": asdict(self.model.config),
                     "vocab_size": self.data.vocab_size,
-                    "data": {name: part and part.fingerprint for name, part in splits.items()},
                     "loader": self.loader.state_dict(),
                     "left_out": self.left_out,
                     "edits": self.edits.entries,
-                    "rng": {"seed": self.config.seed, "step": self.step},
                 },
                 keep=self.config.keep_checkpoints,
             )

@@ -7,6 +7,7 @@ that of a run that was never stopped (but for the timings).
 import importlib.util
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,8 +15,7 @@ from tokenmill.base.atomic import sync_open_file, write_atomically
 from tokenmill.base.markup import Html
 from tokenmill.errors import FormatError, MissingExtraError
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.curve import draw
-from tokenmill.train.run_page import make_run_page
+from tokenmill.train.run_page import draw_losses, make_run_page
 
 
 def check_loggers(config: TrainConfig) -> None:
@@ -83,7 +83,7 @@ class RunRecord:
         for name in values:
             if name.endswith("_loss"):  # of validation sets: val_loss, val_code_loss
                 losses[name.removesuffix("_loss")] = values[name]
-        picture = draw(title, losses)
+        picture = draw_losses(title, losses)
         settings = self.config.to_json()
         page = make_run_page(title, picture, losses, rows, settings, self._trained_on)
         for name, text in (("loss.svg", picture), ("run.html", page)):
@@ -102,26 +102,20 @@ class RunRecord:
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a metrics.jsonl; a last line cut short by a kill is left out."""
+    """Yield the rows of a metrics.jsonl; a last line cut short by a kill is left out."""
     if not path.exists():
         return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.endswith(b"\n"):
-                yield _row(line, f"{path}, line {number}")
-
-
-def _row(line: bytes, where: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        row = None
-    if not isinstance(row, dict) or type(row.get("step")) is not int:
-        raise FormatError(
-            f"{where} is not a row of numbers with their step: {line[:60]!r}",
-            hint="remove this line",
-        )
-    return row
+    *lines, _ = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        row: Any = None
+        with suppress(ValueError, RecursionError):
+            row = json.loads(line)
+        if not isinstance(row, dict) or type(row.get("step")) is not int:
+            raise FormatError(
+                f"{path}, line {number} is not a row of numbers with their step: {line[:60]!r}",
+                hint="remove this line",
+            )
+        yield row
 
 
 def points(path: Path, name: str) -> list[tuple[int, float]]:

@@ -7,7 +7,6 @@ no biases. Attention stays inside documents when document ids are given: the mas
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,33 +17,18 @@ from tokenmill.batches.batch import IGNORED
 from tokenmill.train.config import TrainConfig
 
 
-@dataclass(frozen=True)
-class ModelConfig:
-    """The shape of a model."""
-
-    vocab_size: int
-    """Rows of the embedding: the ids of the tokenizer, perhaps rounded up."""
-    block_size: int = 1024
-    """The longest context."""
-    n_layer: int = 12
-    n_head: int = 12
-    n_embd: int = 768
-    dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.n_embd % self.n_head or (self.n_embd // self.n_head) % 2:
-            raise ValueError(
-                f"n_embd {self.n_embd} over n_head {self.n_head} is not an even head size"
-            )
-
-
 class GPT(nn.Module):
-    """Next-token logits, or their loss, for a batch of windows."""
+    """Next-token logits, or their loss, for a batch of windows.
 
-    def __init__(self, config: ModelConfig) -> None:
+    `num_ids` is the vocabulary of the tokenizer; the embedding has a few rows more.
+    """
+
+    def __init__(self, config: TrainConfig, num_ids: int) -> None:
         super().__init__()
-        self.config = config
-        self.embed = nn.Embedding(config.vocab_size, config.n_embd)
+        self.block_size = config.block_size
+        self.num_ids = num_ids
+        num_rows = -(-num_ids // 64) * 64  # GPUs like round matrices
+        self.embed = nn.Embedding(num_rows, config.n_embd)
         self.drop = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.n_layer))
         self.norm = nn.RMSNorm(config.n_embd)
@@ -57,7 +41,7 @@ class GPT(nn.Module):
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
         for name, weight in self.named_parameters():
-            if name.endswith("project.weight"):  # two per block write to the residual stream
+            if name.endswith((".project.weight", ".mlp.2.weight")):  # write to the residual stream
                 nn.init.normal_(weight, std=0.02 / math.sqrt(2 * config.n_layer))
 
     @property
@@ -80,8 +64,8 @@ class GPT(nn.Module):
         so that a step is the same however it is cut over ranks and micro-batches.
         """
         length = inputs.shape[1]
-        if length > self.config.block_size:
-            raise ValueError(f"{length} tokens; the model's block_size is {self.config.block_size}")
+        if length > self.block_size:
+            raise ValueError(f"{length} tokens; the model's block_size is {self.block_size}")
         if positions is None:
             rotation = self.cos[:length], self.sin[:length]
         else:
@@ -104,12 +88,17 @@ class GPT(nn.Module):
 class TransformerBlock(nn.Module):
     """Attention, then an MLP, each added to the residual stream: (B, T, C) -> (B, T, C)."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: TrainConfig) -> None:
         super().__init__()
         self.norm_attention = nn.RMSNorm(config.n_embd)
         self.attention = Attention(config)
         self.norm_mlp = nn.RMSNorm(config.n_embd)
-        self.mlp = MLP(config)
+        self.mlp = nn.Sequential(
+            nn.Linear(config.n_embd, 4 * config.n_embd, bias=False),
+            nn.GELU(),
+            nn.Linear(4 * config.n_embd, config.n_embd, bias=False),
+            nn.Dropout(config.dropout),
+        )
 
     def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
         x = x + self.attention(self.norm_attention(x), rotation, mask)
@@ -120,7 +109,7 @@ class TransformerBlock(nn.Module):
 class Attention(nn.Module):
     """Causal self-attention with rotary positions."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: TrainConfig) -> None:
         super().__init__()
         self.n_head = config.n_head
         self.dropout = config.dropout
@@ -142,20 +131,6 @@ class Attention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
         )
         out: Tensor = self.drop(self.project(y.transpose(1, 2).reshape(batch, length, width)))
-        return out
-
-
-class MLP(nn.Module):
-    """Four times as wide inside."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.expand = nn.Linear(config.n_embd, 4 * config.n_embd, bias=False)
-        self.project = nn.Linear(4 * config.n_embd, config.n_embd, bias=False)
-        self.drop = nn.Dropout(config.dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.drop(self.project(functional.gelu(self.expand(x))))
         return out
 
 
@@ -185,7 +160,6 @@ def generate(
     prompt: Tensor,
     max_new_tokens: int,
     *,
-    num_ids: int,
     temperature: float = 0.8,
     top_k: int | None = 200,
     seed: int = 0,
@@ -193,15 +167,15 @@ def generate(
 ) -> Tensor:
     """Continue `prompt` (1-D ids) token by token; the result includes the prompt.
 
-    `num_ids` is the tokenizer's vocabulary: rows of the embedding that pad it are never drawn.
-    A temperature of 0 takes the likeliest token. Ends early at `stop_id`.
+    Rows of the embedding that pad the vocabulary are never drawn. A temperature of 0 takes the
+    likeliest token. Ends early at `stop_id`.
     """
     was_training = model.training
     model.eval()
     generator = torch.Generator(device=prompt.device).manual_seed(seed)
     ids = prompt
     for _ in range(max_new_tokens):
-        logits = model(ids[None, -model.config.block_size :])[0, -1, :num_ids].float()
+        logits = model(ids[None, -model.block_size :])[0, -1, : model.num_ids].float()
         if temperature == 0:
             drawn = logits.argmax()[None]
         else:

@@ -1,21 +1,31 @@
-"""The data of a run: one of four ways of naming it, and the facts that the model needs."""
+"""The data of a run: one of four ways of naming it, and the facts that the model needs.
+
+`open_run` opens it again as it was at the last checkpoint, to look at what was trained on; it
+needs no torch. Its steps are those of the data, counted from 0 and of all ranks together: step 12
+is what `--skip_steps 12` leaves out.
+"""
 
 import json
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from glob import glob
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tokenmill import dataset
 from tokenmill.base.atomic import write_atomically
+from tokenmill.batches.batch_form import BatchForm
+from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.mixture import Mixture
 from tokenmill.compat.text_file import open_text
 from tokenmill.dataset import TokenDataset
-from tokenmill.errors import FormatError
+from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.tokens import load_tokenizer
-from tokenmill.train.config import TrainConfig
+from tokenmill.train.checkpoint import existing_latest, read_state
+from tokenmill.train.config import TrainConfig, load_config
 
 Say = Callable[[str], object]
 
@@ -25,6 +35,8 @@ class TrainingData:
     """All splits, and the meaning of their ids."""
 
     train: TokenDataset | Mixture
+    sources: dict[str, TokenDataset]
+    """The training data by name: `train`, or each source of a mixture, such as train_web."""
     held_out: dict[str, TokenDataset]
     """The validation sets by name: `val`, and named ones such as val_code."""
     vocab_size: int
@@ -33,11 +45,6 @@ class TrainingData:
     """None when only a vocabulary size is known: samples are then shown as ids."""
     documents: bool
     """True if attention and positions stay within documents."""
-
-    @property
-    def sources(self) -> dict[str, TokenDataset]:
-        """The training data by name: `train`, or each source of a mixture, such as train_web."""
-        return _sources_of(self.train)
 
     def decode(self, ids: np.ndarray) -> str:
         """Text, or without a tokenizer the ids themselves."""
@@ -50,7 +57,10 @@ class TrainingData:
 def open_data(config: TrainConfig, say: Say) -> TrainingData:
     """Open the data that the one data setting names, and find its tokenizer and documents."""
     train, held_out = _open_splits(config, say)
-    sources = list(_sources_of(train).values())
+    named = {"train": train} if isinstance(train, TokenDataset) else {}
+    if isinstance(train, Mixture):
+        named = {f"train_{n}": data for n, data in zip(train.names, train.datasets, strict=True)}
+    sources = list(named.values())
     tokenizer = None if _has_ids_only(config) else sources[0].tokenizer
     vocab_size = _vocab_size(config, sources)
     documents = config.documents
@@ -63,7 +73,7 @@ def open_data(config: TrainConfig, say: Say) -> TrainingData:
         f"{vocab_size:,} ids of {'no tokenizer' if tokenizer is None else tokenizer.name}; "
         f"attention {'within' if documents else 'across'} documents; rows: {config.rows}"
     )
-    return TrainingData(train, held_out, vocab_size, tokenizer, documents)
+    return TrainingData(train, named, held_out, vocab_size, tokenizer, documents)
 
 
 def _vocab_size(config: TrainConfig, sources: list[TokenDataset]) -> int:
@@ -80,12 +90,6 @@ def _vocab_size(config: TrainConfig, sources: list[TokenDataset]) -> int:
             "hint: leave vocab_size out"
         )
     return vocab_size
-
-
-def _sources_of(train: TokenDataset | Mixture) -> dict[str, TokenDataset]:
-    if not isinstance(train, Mixture):
-        return {"train": train}
-    return {f"train_{name}": d for name, d in zip(train.names, train.datasets, strict=True)}
 
 
 def describe_run(config: TrainConfig, data: TrainingData) -> None:
@@ -109,11 +113,6 @@ def describe_run(config: TrainConfig, data: TrainingData) -> None:
         write_atomically(config.run_dir / name, text.encode(), durable=False)
 
 
-def open_train(config: TrainConfig) -> TokenDataset | Mixture:
-    """Open only the data to train on, and say nothing."""
-    return _open_splits(replace(config, eval_interval=0), _say_nothing)[0]
-
-
 def _say_nothing(text: str) -> None:
     pass
 
@@ -130,21 +129,15 @@ def _open_splits(
         alone = replace(config, mixture=None, weights=None, dataset_dir=path)
         trained[name], held_out_of_it = _open_one(alone, say)
         held_out |= {f"{split}_{name}": data for split, data in held_out_of_it.items()}
-    _refuse_other_tokenizers(config, trained)
-    return Mixture(trained, weights=config.shares_of_mixture), held_out
-
-
-def _refuse_other_tokenizers(config: TrainConfig, sources: dict[str, TokenDataset]) -> None:
-    """A source that does not name its tokenizer is taken for gpt2: then all must be that."""
-    if _has_ids_only(config):
-        return
-    names = {name: data.tokenizer.name for name, data in sources.items()}
-    if len(set(names.values())) > 1:
+    # A source that does not name its tokenizer is taken for gpt2: then all must be that.
+    names = {name: getattr(data.tokenizer, "name", None) for name, data in trained.items()}
+    if len(set(names.values())) > 1 and not _has_ids_only(config):
         listed = ", ".join(f"{name} {tokenizer}" for name, tokenizer in names.items())
         raise ValueError(
             f"the datasets of the mixture have different tokenizers: {listed}\n\n"
             "hint: prepare them with one tokenizer, or name that of files that do not: tokenizer="
         )
+    return Mixture(trained, weights=config.shares_of_mixture), held_out
 
 
 def _open_one(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, TokenDataset]]:
@@ -195,3 +188,79 @@ def _open(config: TrainConfig, path: str, split: str, say: Say) -> TokenDataset:
 def _has_ids_only(config: TrainConfig) -> bool:
     """Return True for a vocabulary size without a tokenizer: the ids have no meaning here."""
     return config.vocab_size is not None and config.tokenizer is None
+
+
+def _open_train(config: TrainConfig) -> TokenDataset | Mixture:
+    """Open only the data to train on, and say nothing."""
+    return _open_splits(replace(config, eval_interval=0), _say_nothing)[0]
+
+
+class Run(NamedTuple):
+    """A run that was opened to look at."""
+
+    loader: BatchLoader
+    """All ranks as one; it is at the last checkpoint."""
+    checkpoints: dict[str, int]
+    """The steps of the data before each checkpoint that is kept."""
+    left_out: frozenset[int]
+    """The steps that were not trained on (`skip_steps`)."""
+
+
+def open_run(run_dir: Path, path: str | None = None) -> Run:
+    """Open a run at its last checkpoint; `path` is where its data is now, if it was moved."""
+    newest = existing_latest(run_dir)
+    state = read_state(newest)
+    config = load_config(None, state["config"])
+    loader = BatchLoader(
+        _open_moved(config, path),
+        batch_size=config.rows_per_step,
+        **config.order_options,
+        form=BatchForm(prefetch=0, check_ids=False),
+    )
+    loader.load_state_dict(state["loader"])
+    steps = {
+        folder.name: read_state(folder)["loader"]["samples"] // config.rows_per_step
+        for folder in sorted(newest.parent.glob("step_*"))
+    }
+    return Run(loader, steps, frozenset(state["left_out"]))
+
+
+def _open_moved(config: TrainConfig, path: str | None) -> TokenDataset | Mixture:
+    """Open the data with which the run began; `path` is used if it is no longer there."""
+    try:
+        return _open_train(config)
+    except (OSError, TokenmillError):
+        if path is None:
+            raise
+    moved: dict[str, Any] = {config.source: path, "val_data_path": config.val_data_path and path}
+    if config.source == "mixture":
+        moved = {"mixture": _moved_mixture(config, Path(path))}
+    return _open_train(replace(config, **moved))
+
+
+def _moved_mixture(config: TrainConfig, path: Path) -> str:
+    """Name the sources of a mixture where they are now: next to `path`, or at `path` itself.
+
+    A wrong guess is refused when the fingerprints of the state are compared.
+    """
+    places = {}
+    for name, old in config.paths_of_mixture.items():
+        beside = path.parent / Path(old).name
+        moved = beside if beside.exists() else path
+        places[name] = old if glob(old) else moved  # noqa: PTH207 - a path or a pattern
+    return ",".join(f"{name}={place}" for name, place in places.items())
+
+
+def source_at(loader: BatchLoader, path: str) -> str:
+    """Return the name of the source whose data is at a path: by its name, or its fingerprint."""
+    sources = dict(zip(loader.names, loader.datasets, strict=True))
+    for name, data in sources.items():
+        if data.path == path:
+            return name
+    for name, data in sources.items():
+        if dataset.open(path, data.split or "all").fingerprint == data.fingerprint:
+            return name
+    known = ", ".join(f"{name} ({data.path})" for name, data in sources.items())
+    raise FormatError(
+        f"{path} is not the data of a source of this run", hint=f"its sources are: {known}"
+    )

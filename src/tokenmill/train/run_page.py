@@ -1,13 +1,17 @@
 """run.html: one page about a run, for a browser on a desk or a phone; it needs nothing else.
 
+And loss.svg, its curve: no plotting package, readable on light and dark pages.
+
 The losses on every validation set, the curve, what was trained on and when, the last sample, the
 settings. It is written again at every evaluation; what it shows is in metrics.jsonl, edits.jsonl
 and config.json.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from tokenmill.base.human import plural
 from tokenmill.base.markup import (
     Html,
     Plot,
@@ -20,9 +24,33 @@ from tokenmill.base.markup import (
 )
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.edits.usage import SourceUsage
-from tokenmill.train.curve import Points
 from tokenmill.train.edits_file import words_of
 
+LOSSES = Plot(720, 400, left=64, right=24, top=66, bottom=52, label_gap=(10, 22))
+MOST_POINTS = 1500  # a curve is 720 pixels wide; more points only make the file larger
+
+Points = Sequence[tuple[int, float]]
+
+CURVE_STYLE = """
+  svg { --paper: #ffffff; --ink: #1f2328; --faint: #6a737d; --grid: #e6e8eb;
+        --train: #8fb4e8; --val: #d1570c;
+        font: 13px system-ui, -apple-system, "Segoe UI", sans-serif;
+        max-width: 100%; height: auto; }
+  @media (max-width: 520px) { svg { font-size: 21px; } .title { font-size: 25px !important; } }
+  @media (prefers-color-scheme: dark) {
+    svg { --paper: #14171c; --ink: #e6e8eb; --faint: #9aa3ad; --grid: #2a2f37;
+          --train: #4f7fc4; --val: #ff9d57; } }
+  .paper { fill: var(--paper); } .grid { stroke: var(--grid); } .title { font-size: 16px;
+  font-weight: 600; } text { fill: var(--ink); }
+  .tick { fill: var(--faint); text-anchor: middle; } .tick.left, .tick.right { text-anchor: end; }
+  .left { transform: translateY(4px); }
+  path { fill: none; stroke-linejoin: round; stroke-linecap: round; }
+  .train { stroke: var(--train); stroke-width: 1.4; } .val { stroke: var(--val);
+  stroke-width: 2.2; }
+  .named { stroke-width: 1.6; }
+"""
+CURVE_KINDS = {"training": "train", "val": "val"}  # classes of the style sheet; others are `named`
+LEGEND_LINE = 28  # pixels
 STRETCHES = 80  # of steps, in the picture of the sources
 STRETCH_SAMPLES = 128  # at least, in each of them
 SOURCES = Plot(720, 240, left=64, right=24, top=34, bottom=46, label_gap=(10, 22))
@@ -114,7 +142,7 @@ def _table(
 
 def _loss_rows(losses: Mapping[str, Points]) -> Iterable[Sequence[str]]:
     for name, points in losses.items():
-        points = [point for point in points if point[1] == point[1]]  # without NaN
+        points = _without_nan(points)
         if points:
             step, lowest = min(points, key=lambda point: point[1])
             yield name, f"{points[-1][1]:.4f}", f"{lowest:.4f}", f"{step:,}"
@@ -171,15 +199,58 @@ def _edit_marks(edits: Sequence[int], last: float) -> Iterable[Html]:
 
 def _draw_shards(source: SourceUsage) -> Html:
     used = [shard.epochs for shard in source.shards]
-    if len(used) == 1:
-        return tag(
-            "p", f"{source.source}: the tokens of its shard were a target {used[0]:.3g} times"
-        )
     words = (
-        f"{source.source}: how often the tokens of each of its {len(used):,} shards were a target, "
+        f"{source.source}: the tokens of its {plural(len(used), 'shard')} were a target "
         f"{min(used):.3g} to {max(used):.3g} times"
     )
     parts = [(shard.file, shard.epochs) for shard in source.shards]
     label = f"Use of the shards of {source.source}"
     chart = column_chart(SHARDS, parts, unit="times", label=label)
     return tag("figure", tag("figcaption", words), chart)
+
+
+def draw_losses(title: str, losses: Mapping[str, Points]) -> str:
+    """Return losses over steps as the text of an SVG file, with a line of the legend for each."""
+    numbers = {name: _without_nan(points) for name, points in losses.items()}
+    curves = {name: _thin(points) for name, points in numbers.items() if points}
+    everything = [point for points in curves.values() for point in points] or [(0, 0.0)]
+    legend = LEGEND_LINE * len(curves)
+    plot = replace(LOSSES, height=LOSSES.height + legend, top=LOSSES.top + legend)
+    x_ticks = ticks(0, max(step for step, _ in everything), whole=True)
+    y_ticks = ticks(min(loss for _, loss in everything), max(loss for _, loss in everything))
+
+    def height(loss: float) -> float:
+        return (loss - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
+
+    parts: list[object] = [
+        tag("style", Html(CURVE_STYLE)),
+        tag("rect", class_="paper", width=plot.width, height=plot.height, rx=8),
+        tag("text", title, class_="title", x=plot.left, y=32),
+        plot.grid((height(tick), f"{tick:g}") for tick in y_ticks),
+        plot.below((tick / x_ticks[-1], f"{tick:,g}") for tick in x_ticks),
+        plot.axis_name("step", plot.height - 8),
+        tag("text", "loss", class_="tick left", x=plot.left - 10, y=plot.top - 30),
+    ]
+    for place, (name, points) in enumerate(curves.items()):
+        kind = CURVE_KINDS.get(name, "named")
+        colour = f"stroke: hsl({place * 137 % 360} 65% 50%)" if kind == "named" else None
+        y = 32 + LEGEND_LINE * (place + 1)
+        corners = [(step / x_ticks[-1], height(loss)) for step, loss in points]
+        if len(corners) == 1:
+            corners *= 2  # a dot
+        for line in (f"M{plot.corners(corners, ' L')}", f"M{plot.left},{y - 5} h28"):
+            parts.append(tag("path", class_=kind, style=colour, d=line))
+        parts.append(tag("text", f"{name} {points[-1][1]:.3f}", x=plot.left + 36, y=y))
+    size = {"width": plot.width, "height": plot.height, "xmlns": "http://www.w3.org/2000/svg"}
+    return plot.svg(*parts, label=f"{title}: loss by step", **size) + "\n"
+
+
+def _without_nan(points: Points) -> Points:
+    return [point for point in points if point[1] == point[1]]
+
+
+def _thin(points: Points) -> Points:
+    """Return at most MOST_POINTS points: means over equal runs, the last one possibly shorter."""
+    size = -(-len(points) // MOST_POINTS)
+    runs = [points[i : i + size] for i in range(0, len(points), size)]
+    return [(run[-1][0], sum(loss for _, loss in run) / len(run)) for run in runs]

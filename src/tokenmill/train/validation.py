@@ -31,9 +31,8 @@ class Validation:
         num_tokens = held_out.num_tokens
         num_windows = max(0, num_tokens - 1) // block_size
         if num_windows == 0:
-            called = "split" if name == "val" else f"split {name}"
             raise FormatError(
-                f"the validation {called} has {num_tokens:,} tokens; "
+                f"the validation split {name} has {num_tokens:,} tokens; "
                 f"one window of block_size {block_size} needs {block_size + 1:,}",
                 hint="a smaller block_size=, more held-out data, or eval_interval=0",
             )

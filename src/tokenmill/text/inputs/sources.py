@@ -90,11 +90,11 @@ def _expand(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]
 
 def _expand_remote(text: str, skipped: list[str]) -> list[str]:
     """Addresses of the objects that one input means."""
-    from tokenmill.stores import globs, objects
+    from tokenmill.stores import objects
 
     address = check_address(text)
     if glob.has_magic(address):
-        paths = globs.match(address)
+        paths = objects.list_matching(address)
     elif not text.endswith("/") and objects.find(address) is not None:
         return [address]
     else:
