@@ -206,7 +206,7 @@ class TestCompressedMds:
             with pytest.raises(FormatError, match=codec) as caught:
                 read(folder)
             assert "tokenmill convert" not in caught.value.hint
-            assert (f"brotli -dk '{folder}'/*.br" in caught.value.hint) == (codec == "br")
+            assert f"brotli -dk '{folder}'/*.br" in caught.value.hint
 
         for raw in tmp_path.glob("*.mds"):  # as that command leaves them
             raw.rename(folder / raw.name)

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
 import orjson
 
 from tokenmill.base.atomic import write_atomically
@@ -31,7 +30,13 @@ from tokenmill.errors import BadInputError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.count_words import choose_words, count_all_words
 from tokenmill.preparation.planning.inputs import Inputs, find_inputs
-from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.planning.limits import (
+    Memory,
+    check_space,
+    decide_limits,
+    fit_into_memory,
+    is_small_job,
+)
 from tokenmill.preparation.planning.plan import (
     Plan,
     begin,
@@ -50,7 +55,6 @@ from tokenmill.preparation.planning.settings import (
     list_other_settings,
     with_details,
 )
-from tokenmill.preparation.planning.sizes import check_space, is_small_job
 from tokenmill.preparation.prepare import cut_inputs, find_documents
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.workspace.target import hold_workspace
@@ -140,24 +144,22 @@ def train_tokenizer(
             _clear_other_work(workspace, asked, sources)
         plan = _begin(workspace, asked, sources, memory, run)
         files, counted = _count(plan, memory, workers, run)
-        words, least_count, num_left_out = choose_words(files, memory.max_ram)
+        words = choose_words(files, memory.max_ram)
         if not len(words.counts):
             workspace.forget()
             raise BadInputError(
                 "the inputs hold no text to learn from", hint="are these the right files?"
             )
-        lengths = words.lengths.astype(np.int64)
-        counts = words.counts.astype(np.int64)
-        steps = learn_merges(words.text.tobytes(), lengths, counts, num_merges)
+        steps = learn_merges(words.text, words.lengths, words.counts, num_merges)
         merges = list(run.progress.follow("merges", steps, total=num_merges))
         trained = TrainedTokenizer(pattern, merges, special)
         outcome: dict[str, Any] = {
             "vocab_size": trained.vocab_size,
             "special_ids": trained.special_ids,
             **counted,
-            "words": len(words.counts) + num_left_out,
-            "left_out_words": num_left_out,
-            "least_count": least_count,
+            "words": len(words.counts) + words.left_out,
+            "left_out_words": words.left_out,
+            "least_count": words.least_count,
         }
         write_trained(out, trained, wanted, outcome)
         workspace.remove()
