@@ -22,8 +22,7 @@ from system_faults import RENAMES, injecting, needs_strace
 
 import tokenmill
 from tokenmill.cli import main
-from tokenmill.conversion.convert import convert
-from tokenmill.conversion.staging import new_folder
+from tokenmill.conversion.convert import convert, new_folder
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import (
     CorruptShardError,
@@ -207,7 +206,7 @@ class TestCompressedMds:
             with pytest.raises(FormatError, match=codec) as caught:
                 read(folder)
             assert "tokenmill convert" not in caught.value.hint
-            assert (f"brotli -dk '{folder}'/*.br" in caught.value.hint) == (codec == "br")
+            assert f"brotli -dk '{folder}'/*.br" in caught.value.hint
 
         for raw in tmp_path.glob("*.mds"):  # as that command leaves them
             raw.rename(folder / raw.name)

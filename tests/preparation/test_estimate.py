@@ -7,7 +7,6 @@ import pytest
 from flat import estimate, prepare
 
 from tokenmill.base.progress import Progress
-from tokenmill.preparation import estimate as module
 
 
 @pytest.mark.parametrize(("dedup", "compressed"), [("lines", False), ("none", True)])
@@ -43,7 +42,7 @@ class Sizes(Progress):
 
 @pytest.mark.parametrize("dedup", ["lines", "documents", "none"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.txt"])
-def test_the_room_that_is_needed_at_the_most(tmp_path, monkeypatch, english, code, dedup, name):
+def test_the_room_that_is_needed_at_the_most(tmp_path, english, code, dedup, name):
     """Looked at after each task: of a unit the text is then gone, and all ids are there."""
     texts = [*english[:20], *code[:20]]
     lines = [json.dumps({"text": text}) for text in texts]
@@ -52,7 +51,6 @@ def test_the_room_that_is_needed_at_the_most(tmp_path, monkeypatch, english, cod
     sizes = Sizes(tmp_path / "out")
 
     unit_bytes = len(data) // 20
-    monkeypatch.setattr(module, "UNIT_BYTES", unit_bytes)
     expected = estimate(tmp_path / name, dedup=dedup, workers=1)
     prepare(
         tmp_path / name,

@@ -10,8 +10,8 @@ from small_corpus import files_of, write_corpus
 
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import jobs
+from tokenmill.preparation.planning.limits import has_room_for_text
 from tokenmill.preparation.planning.plan import load_plan
-from tokenmill.preparation.planning.sizes import has_room_for_text
 from tokenmill.preparation.stages.cleaned_text import hash_lines
 from tokenmill.preparation.stages.duplicates import Search
 

@@ -22,7 +22,7 @@ from tokenmill.base import progress as progress_module
 from tokenmill.base.human import parse_bytes
 from tokenmill.base.progress import Lines
 from tokenmill.errors import PrepareError
-from tokenmill.preparation.planning.memory_budget import (
+from tokenmill.preparation.planning.limits import (
     enough_for_document,
     fit_into_memory,
     left_for_document,

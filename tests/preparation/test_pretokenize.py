@@ -31,7 +31,7 @@ from tokenmill.errors import (
     PrepareError,
     TokenizerMismatchError,
 )
-from tokenmill.preparation.planning import memory_budget
+from tokenmill.preparation.planning import limits
 from tokenmill.preparation.pretokenize import TextArray, pretokenize
 from tokenmill.preparation.workspace.target import hold_workspace
 from tokenmill.shards import writer
@@ -521,7 +521,7 @@ class TestATokenizerThatAllowsNoCut:
     def test_one_that_is_too_large_is_refused_and_names_the_separator(
         self, tmp_path, words, monkeypatch
     ):
-        monkeypatch.setattr(memory_budget, "MAX_DOCUMENT_BYTES", 100)
+        monkeypatch.setattr(limits, "MAX_DOCUMENT_BYTES", 100)
         (tmp_path / "a.txt").write_text("one two " * 50)
 
         with pytest.raises(BadInputError, match="has more than 100 bytes") as refused:

@@ -9,8 +9,8 @@ import pytest
 import tokenmill
 from tokenmill.errors import FormatError, PrepareError, SettingsMismatchError
 from tokenmill.look.inspect import inspect, lines
+from tokenmill.preparation.planning.limits import choose_shard_size
 from tokenmill.preparation.planning.settings import Settings
-from tokenmill.preparation.planning.sizes import choose_shard_size
 from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.stages import commit
 from tokenmill.preparation.workspace.existing_dataset import by_folder

@@ -23,12 +23,11 @@ from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, FormatError, LockedError, SettingsMismatchError
 from tokenmill.preparation.count_words import (
     BYTES_PER_SYMBOL,
-    CountedWords,
-    add_up,
     choose_words,
-    partition_bounds,
+    read_words,
+    write_words,
 )
-from tokenmill.preparation.planning.memory_budget import PER_DRIVER
+from tokenmill.preparation.planning.limits import PER_DRIVER
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.tiktoken_file import parse_ranks
@@ -340,50 +339,38 @@ def test_two_runs_do_not_share_a_folder(rows, tmp_path):
 
 class TestWordFiles:
     WORDS: list[dict[bytes, int]] = [  # noqa: RUF012
-        {b"the": 5, b" mill": 2, b"\xff": 1},
+        {b"the": 5, b" mill": 2, b"\n": 1},
         {},
         {b" mill": 2**40, b"x" * 3000: 1, "\u6c34".encode(): 3},
     ]
 
-    def write(self, folder, words, name):
-        CountedWords.of(words).write(folder / name)
-        return folder / name
-
     @pytest.mark.parametrize("num_partitions", [1, 2, 7])
-    def test_counts_of_many_files_are_added_up_a_partition_at_a_time(
-        self, tmp_path, num_partitions
-    ):
-        files = [self.write(tmp_path, words, f"{at}") for at, words in enumerate(self.WORDS)]
-        runs = [CountedWords.read(file) for file in files]
-
-        found = {}
-        for partition in range(num_partitions):
-            bounds = partition_bounds(partition, num_partitions)
-            part = add_up(run.between(*bounds) for run in runs)
-            ends = np.cumsum(part.lengths)
-            for count, length, end in zip(part.counts, part.lengths, ends, strict=True):
-                word = part.text[end - length : end].tobytes()
-                assert word not in found
-                found[word] = int(count)
+    def test_every_word_is_in_one_partition_of_each_file(self, tmp_path, num_partitions):
+        found = Counter()
+        partitions = {}
+        for at, words in enumerate(self.WORDS):
+            write_words(tmp_path / f"{at}", words, num_partitions)
+            for partition in range(num_partitions):
+                for word, count in read_words(tmp_path / f"{at}", partition).items():
+                    found[word.encode()] += count
+                    assert partitions.setdefault(word, partition) == partition
 
         assert found == sum(map(Counter, self.WORDS), Counter())
 
     def test_words_that_do_not_fit_into_memory_are_left_out_by_their_count(self, tmp_path):
         """Five symbols for each word of four letters; there is room for six words."""
-        counts = {b"aaaa": 9, b"bbbb": 2, b"cccc": 2, b"dddd": 7, b"eeee": 2, b"ffff": 3, b"g": 1}
-        files = [self.write(tmp_path, counts, "words")]
+        counts = {"aaaa": 9, "bbbb": 2, "cccc": 2, "dddd": 7, "eeee": 2, "ffff": 3, "g": 1}
+        files = [tmp_path / "words"]
+        files[0].write_text(json.dumps(counts))
         room = BYTES_PER_SYMBOL * 5
 
         def kept(num_words):
-            chosen, least_count, num_left_out = choose_words(files, PER_DRIVER + num_words * room)
-            text = chosen.text.tobytes()
-            return (
-                sorted(text[at : at + 4] for at in range(0, len(text), 4)),
-                least_count,
-                num_left_out,
-            )
+            chosen = choose_words(files, PER_DRIVER + num_words * room)
+            text = chosen.text.decode()
+            words = sorted(text[at : at + 4] for at in range(0, len(text), 4))
+            return words, chosen.least_count, chosen.left_out
 
         assert kept(6) == (sorted(counts)[:6], 2, 1)
-        assert kept(5) == ([b"aaaa", b"dddd", b"ffff"], 3, 4)  # not some of the three with 2
-        assert kept(2) == ([b"aaaa", b"dddd"], 4, 5)
-        assert choose_words(files, None)[2] == 0
+        assert kept(5) == (["aaaa", "dddd", "ffff"], 3, 4)  # not some of the three with 2
+        assert kept(2) == (["aaaa", "dddd"], 4, 5)
+        assert choose_words(files, None).left_out == 0

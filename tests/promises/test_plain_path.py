@@ -24,7 +24,7 @@ NOT_FOR_PLAIN_TEXT = {
     "tokenmill.preparation.stages.long_documents",
     "tokenmill.preparation.stages.unpack",
 }
-MOST_FOR_PREPARE = 84
+MOST_FOR_PREPARE = 75
 
 TEN_BATCHES = """if True:
     import sys

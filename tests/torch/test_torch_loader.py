@@ -5,10 +5,13 @@ import pytest
 import torch
 from torch_data import numbered, with_documents
 
+from tokenmill import from_array
+from tokenmill.batches import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.mixture import Mixture
 from tokenmill.errors import MismatchError, OrderMismatchError
 from tokenmill.torch import TorchLoader
+from tokenmill.torch.torch_batch import from_arrays
 
 
 def test_the_tensors_are_the_arrays_of_the_core():
@@ -129,3 +132,16 @@ def test_a_pass_of_one_epoch_ends_and_the_next_follows():
     assert len(first) == len(second) == 60
     assert len(set(first.tolist())) == len(set(second.tolist())) == 60
     assert first.tolist() != second.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32", "uint32", "int64"])
+def test_ids_are_widened_on_their_device_as_they_are_on_the_cpu(dtype):
+    ids = np.array([0, 1, 255, 32768, 65535, 2**31, 2**32 - 1] * 9).clip(max=np.iinfo(dtype).max)
+    data = from_array(ids.astype(dtype))
+    batch = next(BatchLoader(data, batch_size=2, block_size=16, form=BatchForm(dtype=dtype)))
+
+    there = from_arrays(batch, torch.from_numpy(batch.tokens).to(torch.int64))
+
+    for one, other in zip(there, from_arrays(batch), strict=True):
+        assert one.is_contiguous()
+        assert torch.equal(one, other)

@@ -209,11 +209,8 @@ class BatchMaker:
 def keep_freed_memory() -> None:
     """Let the memory that batches give back be kept for the next ones; once in a process.
 
-    glibc, the C library of most Linux systems, returns every freed block of 128 KiB or more to the
-    kernel, which hands it out again page by page, zeroed: for a batch of 64 rows of 1024 that takes
-    several times as long as filling it. But the library learns: once a larger block was freed,
-    blocks up to that size are kept. A program that trains has freed such a block long before; here
-    one is freed on purpose, never touched, so that the first batches are as fast as later ones. On
-    other libraries this has no effect.
+    glibc returns every freed block of 128 KiB or more to the kernel, which hands it out again page
+    by page, zeroed: that takes several times as long as filling it. But once a larger block was
+    freed, blocks up to that size are kept. So one is freed on purpose, never touched.
     """
     np.empty(KEPT_MEMORY, np.uint8)

@@ -9,9 +9,7 @@
 A loader holds one number, the samples consumed so far over all ranks. The batch of a step is a
 function of (data, order, step, rank): the order turns sample numbers into spans of tokens
 (order/order.py), a reader copies them (reading/span_reader.py), a thread keeps a few batches ready
-(prefetch.py). So `batch(step)` looks anywhere without moving, a state resumes immediately on other
-ranks and batch sizes, and `locate` and `when` say what was in a step and when a document comes.
-`edit` changes the order from a step on (edits/); the state then holds the list of edits, too.
+(prefetch.py). `edit` changes the order from a step on (edits/); the state then holds the edits.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -225,8 +223,8 @@ class BatchLoader:
         records = record_edits(
             edits, sample, note, served=self._samples, steps_begin_at=share.first_sample
         )
-        edited = self._edited or EditedRun(self._given)
-        self._use_edited(edited.with_edits(records))
+        edited = (self._edited or EditedRun(self._given)).with_edits(records)
+        self._use(edited.now, edited)
 
     @property
     def edits(self) -> list[dict[str, Any]]:
@@ -239,15 +237,12 @@ class BatchLoader:
         edited = self._edited
         return self._given.order_fingerprint if edited is None else edited.fingerprint
 
-    def _use_edited(self, edited: "EditedRun") -> None:
-        self._use(edited.now)
-        self._edited = edited
-
-    def _use(self, run: Run) -> None:
+    def _use(self, run: Run, edited: "EditedRun | None" = None) -> None:
         passes = Passes.of(self.epochs, run)  # refuses here what cannot be applied
         self.close()  # batches that were made ahead may be others now
         self._maker = run.maker(self._maker.share)
         self._run = run
+        self._edited = edited
         self.passes = passes
 
     # Stopping and resuming
@@ -273,27 +268,23 @@ class BatchLoader:
         Its edits come with it. `sources` are the data of sources that were added, by name; the
         others are opened where they were.
         """
-        if self._edited is None and belongs_to(state, self._given.to_json()):
-            samples, number = read_state(state, self._given.to_json())
+        here = self._given.to_json()
+        if self._edited is None and belongs_to(state, here):
+            samples, number = read_state(state, here)
             self._use(self._given)
-        else:
-            samples, number = self._load_edited(state, sources or {})
+        else:  # it was edited, or its data or weights differ from ours
+            from tokenmill.edits.edited_run import resumed_run
+
+            edited, samples, number = resumed_run(
+                self._given, state, sources or {}, held=self.datasets
+            )
+            dropped_from = self._edited
+            self._use(edited.now, edited)
+            if dropped_from is not None:
+                dropped_from.warn_of_dropped(edited)
         self._used = {}
         self._pass = self.passes.pass_of(samples, number)
         self._seek(samples)
-
-    def _load_edited(
-        self, state: Mapping[str, Any], sources: Mapping[str, TokenDataset]
-    ) -> tuple[int, int]:
-        """Use the run of a state that was edited, or whose data or weights differ from ours."""
-        from tokenmill.edits.edited_run import resumed_run
-
-        dropped_from = self._edited
-        edited, samples, number = resumed_run(self._given, state, sources, held=self.datasets)
-        self._use_edited(edited)
-        if dropped_from is not None:
-            dropped_from.warn_of_dropped(edited)
-        return samples, number
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_batches": None}
@@ -334,7 +325,7 @@ class BatchLoader:
         A step counts if one of the tokens is a target in it. `epochs` are those of the source; by
         default the ones of this pass, or of an endless loader all up to the present one.
         """
-        from tokenmill.batches.lookup import check_tokens, visits_of
+        from tokenmill.batches.lookup import visits_of
 
         number = number_of(source, self.names)
         if (document is None) == (tokens is None):
@@ -344,9 +335,15 @@ class BatchLoader:
         assert tokens is not None
         if epochs is None:
             epochs = self.passes.epochs_of(number, self._pass, self.epoch)
-        check_tokens(self.datasets[number], tokens)
-        share = self._maker.share
-        return visits_of(self._run.order, share, number, tokens, epochs, self._num_steps())
+        start, stop = tokens
+        num_tokens = self.datasets[number].num_tokens
+        if not 0 <= start <= stop <= num_tokens:
+            raise ValueError(
+                f"tokens are {start} to {stop}; they must rise, within the {num_tokens:,} of the "
+                "source"
+            )
+        targeting = self._run.order.samples_targeting(number, start, stop, epochs)
+        return visits_of(targeting, self._maker.share, self._num_steps())
 
     def windows(self, num_samples: int | None = None) -> "WindowSource":
         """The samples in order as a sequence: for Grain, JAX and map-style torch datasets.
@@ -392,24 +389,21 @@ class BatchLoader:
         return usage_of(self._run, samples, shards=shards, known=self._used, keep=keep)
 
     def _left_out(self) -> dict[str, int] | None:
-        stop = self.passes.stop_of(self._pass)
-        if stop is None:
-            return None
         from tokenmill.batches.loader_stats import left_out
 
-        return left_out(
-            self._run.order, self._maker.share.first_sample(len(self)), stop, self.epochs
-        )
+        stop = self.passes.stop_of(self._pass)
+        first = 0 if stop is None else self._maker.share.first_sample(len(self))
+        return None if stop is None else left_out(self._run.order, first, stop, self.epochs)
 
     # Inside
 
     def _end_pass(self) -> None:
+        from tokenmill.batches.loader_stats import report_end
+
         self.close()
         self._ended = True
         left = self._left_out()
         if left is not None and not self._reported:
-            from tokenmill.batches.loader_stats import report_end
-
             self._reported = True
             report_end(self.epochs, len(self), left, self._maker.share, self._run.order)
 

@@ -1,6 +1,6 @@
 """Both ways between a batch and the data: from a step to its tokens, from tokens to their steps."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -82,26 +82,10 @@ def place_in_row(
     return source, place if inside >= 0 else place._replace(document_offset=-1)
 
 
-def check_tokens(data: TokenDataset, tokens: tuple[int, int]) -> None:
-    """Refuse a range of tokens that is not within the data."""
-    start, stop = tokens
-    if not 0 <= start <= stop <= data.num_tokens:
-        raise ValueError(
-            f"tokens are {start} to {stop}; they must rise, within the {data.num_tokens:,} of the "
-            "source"
-        )
-
-
 def visits_of(
-    order: Order,
-    share: StepShare,
-    source: int,
-    tokens: tuple[int, int],
-    epochs: Iterable[int],
-    num_steps: int | None,
+    targeting: list[tuple[int, int]], share: StepShare, num_steps: int | None
 ) -> list[Visit]:
-    """The rows that train on tokens start .. stop-1 of a source, as they come."""
-    targeting = order.samples_targeting(source, *tokens, epochs)
+    """The rows of these samples, (epoch, sample) each, as they come."""
     visits = [
         Visit(epoch, *share.taker_of(sample))
         for sample, epoch in sorted((sample, epoch) for epoch, sample in targeting)

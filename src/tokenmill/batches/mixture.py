@@ -6,13 +6,11 @@
 Weights count samples (windows), all equally long; order/mixture_order.py says how closely they
 hold. Every source runs through its own epochs. A schedule changes the weights during the run:
 
-    Mixture({"web": web, "code": code}, schedule=[
-        (0, {"web": 0.8, "code": 0.2}),
-        (10_000, {"web": 0.5, "code": 0.5}),
-    ], samples_per_step=512)
+    stages = [(0, {"web": 0.8, "code": 0.2}), (10_000, {"web": 0.5, "code": 0.5})]
+    Mixture({"web": web, "code": code}, schedule=stages, samples_per_step=512)
 
-The times of a schedule are in steps of `samples_per_step` samples, or in samples if that is left
-out. They are fixed there and not by the loader, so that a run resumed on other ranks keeps them.
+Its times are in steps of `samples_per_step` samples, by default 1. They are fixed there and not by
+the loader, so that a run resumed on other ranks keeps them.
 """
 
 import hashlib
@@ -79,18 +77,18 @@ def fingerprint_of(names: Sequence[str], datasets: Sequence[TokenDataset]) -> st
 
 def parts_of(weights: Weights, names: Sequence[str]) -> tuple[int, ...]:
     """The weights as whole parts in the order of the sources, all of which must have one."""
-    unknown = sorted(set(weights) - set(names))
-    if unknown:
-        raise ValueError(
-            f"a weight is given for {unknown[0]!r}, which is not one of the sources: "
-            f"{', '.join(names)}"
-        )
-    forgotten = [name for name in names if name not in weights]
-    if forgotten:
-        raise ValueError(
-            f"no weight is given for {forgotten[0]!r}, one of the sources; "
-            f"give it 0 if none of it is wanted"
-        )
+    for name in weights:
+        if name not in names:
+            raise ValueError(
+                f"a weight is given for {name!r}, which is not one of the sources: "
+                f"{', '.join(names)}"
+            )
+    for name in names:
+        if name not in weights:
+            raise ValueError(
+                f"no weight is given for {name!r}, one of the sources; give it 0 if none of it is "
+                "wanted"
+            )
     return whole_parts([weights[name] for name in names])
 
 

@@ -2,20 +2,12 @@
 
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from tokenmill.batches.batch import Batch, Located
 from tokenmill.batches.batch_maker import POSITIONS_AT_ONCE, BatchMaker
-
-
-class _Ahead(NamedTuple):
-    """Runs of `size` samples that were located, one after the other from sample `first` on."""
-
-    first: int
-    size: int
-    located: Located
 
 
 class WindowSource:
@@ -28,7 +20,7 @@ class WindowSource:
     def __init__(self, maker: BatchMaker, num_samples: int) -> None:
         self._maker = maker
         self._num_samples = num_samples
-        self._ahead: _Ahead | None = None
+        self._ahead: Located | None = None  # runs of samples, one after the other
 
     def __len__(self) -> int:
         return self._num_samples
@@ -58,18 +50,17 @@ class WindowSource:
     def _batch_of_run(self, first: int, size: int) -> Batch:
         """The samples from `first` on; where others of this size follow, many are located."""
         num_runs = 1
-        ahead = self._ahead
-        if ahead is not None and ahead.size == size:
-            run, rest = divmod(first - ahead.first, size)
-            located = len(ahead.located.samples)
-            if not rest and 0 <= run < located:
-                return self._maker.batch_of(ahead.located, run)
-            if 0 <= run < 4 * located:
-                num_runs = min(4 * located, max(1, POSITIONS_AT_ONCE // size))
+        if self._ahead is not None and self._ahead.samples.shape[1] == size:
+            run, rest = divmod(first - int(self._ahead.samples[0, 0]), size)
+            num_located = len(self._ahead.samples)
+            if not rest and 0 <= run < num_located:
+                return self._maker.batch_of(self._ahead, run)
+            if 0 <= run < 4 * num_located:
+                num_runs = min(4 * num_located, max(1, POSITIONS_AT_ONCE // size))
         num_runs = min(num_runs, max(1, (self._num_samples - first) // size))
         runs = first + np.arange(num_runs * size).reshape(num_runs, size)
-        self._ahead = _Ahead(first, size, self._maker.locate(runs))
-        return self._maker.batch_of(self._ahead.located, 0)
+        self._ahead = self._maker.locate(runs)
+        return self._maker.batch_of(self._ahead, 0)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_ahead": None}
@@ -79,14 +70,10 @@ class WindowSource:
 
 def refuse_labels_apart(batch: Batch, *, is_padded: bool = False) -> None:
     """Refuse to give rows of tokens alone, where labels are not what the tokens say."""
-    if batch.banned is not None:
+    if batch.banned is not None or (batch.augmented_labels is not None and not is_padded):
         raise ValueError(
-            "one row of tokens cannot say which of them are banned as targets; use batches: "
-            "BatchLoader, loader.windows().batch([i]), or tokenmill.torch with items of two parts"
-        )
-    if batch.augmented_labels is not None and not is_padded:
-        raise ValueError(
-            "one row of tokens cannot hold the labels that augment gives beside them (MaskTokens, "
-            "ReplaceTokens, or padding after DropTokens); use batches: BatchLoader or "
-            "tokenmill.torch, with items of two parts"
+            "one row of tokens cannot say which of them are banned as targets, nor hold the labels "
+            "that augment gives (MaskTokens, ReplaceTokens, or padding after DropTokens); use "
+            "batches: BatchLoader, loader.windows().batch([i]), or tokenmill.torch with items of "
+            "two parts"
         )

@@ -1,7 +1,6 @@
 """Any format to any other.
 
 convert.py          read, write beside the target, compare, rename
-staging.py          the folder next to the target; what a killed conversion left is removed
 repack.py           a dataset of ours compressed or unpacked, otherwise the same
 document_stream.py  a dataset as one stream in which documents end with the end-of-text id
 """

@@ -11,6 +11,8 @@ that only an index separates, documents without an end-of-text id.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from tokenmill import dataset
-from tokenmill.base.atomic import sync_folder
+from tokenmill.base.atomic import is_temporary, remove, replace_folder, sync_folder
+from tokenmill.base.lock import hold_lock
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.conversion.document_stream import (
@@ -30,7 +33,6 @@ from tokenmill.conversion.document_stream import (
     stream,
 )
 from tokenmill.conversion.repack import repack
-from tokenmill.conversion.staging import new_folder
 from tokenmill.dataset import TokenDataset, Where
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
 from tokenmill.formats.format import (
@@ -111,6 +113,42 @@ def convert(
         for each in [folder, *filter(Path.is_dir, folder.rglob("*"))]:
             sync_folder(each)
     return Converted(str(target), to_format.name, conversion.dtype.name, done)
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Yield an empty folder, for this process alone, that takes the place of `target` at the end.
+
+    After an error nothing of it is left. What a killed conversion left is removed by the next one;
+    a dataset that it had moved aside, to replace it, is moved back first.
+    """
+    target = target.absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = target.with_name(f".{target.name}.convert")
+    new = staging / "new"
+    replaced = staging / "replaced"
+
+    def clear() -> None:
+        """Remove all that is here, but not the only copy of a dataset."""
+        if replaced.exists() and not target.exists():
+            os.rename(replaced, target)
+        temporary = [path for path in staging.glob(".*.tmp") if is_temporary(path.name)]
+        for path in (new, replaced, *temporary):
+            remove(path)
+
+    try:
+        with hold_lock(staging / "lock", guards=target):
+            clear()
+            new.mkdir()
+            try:
+                yield new
+                replace_folder(new, target, replaced)
+            finally:
+                with suppress(OSError):
+                    clear()
+    finally:
+        with suppress(OSError):
+            staging.rmdir()
 
 
 def _is_ours(src: Where | list[Where]) -> bool:

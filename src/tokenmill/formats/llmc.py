@@ -19,6 +19,7 @@ import numpy as np
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import LLMC_GPT2, LLMC_LLAMA3, Ask, FileFormat, FoundData
+from tokenmill.formats.not_tokens import known_other
 from tokenmill.formats.writing import RollingWriter
 
 HEADER_BYTES = 1024
@@ -40,11 +41,6 @@ KINDS = (
     Kind(LLMC_GPT2, 1, "<u2", 50257, 50256, "gpt2"),
     Kind(LLMC_LLAMA3, 7, "<u4", 128256, 128000, None),
 )
-
-
-def _kind_of(first_bytes: bytes) -> Kind | None:
-    magic = int.from_bytes(first_bytes[:4], "little")
-    return next((kind for kind in KINDS if kind.magic == magic), None)
 
 
 def _kind_for(dtype: np.dtype[Any]) -> Kind:
@@ -81,11 +77,9 @@ class Llmc(FileFormat):
 
     def read(self, path: Path, ask: Ask) -> FoundData:
         first_bytes, size = untrusted.head(path, HEADER_BYTES)
-        kind = _kind_of(first_bytes)
+        magic = int.from_bytes(first_bytes[:4], "little")
+        kind = next((kind for kind in KINDS if kind.magic == magic), None)
         if kind is None:
-            from tokenmill.formats.not_tokens import known_other
-
-            magic = int.from_bytes(first_bytes[:4], "little")
             magics = [kind.magic for kind in KINDS]
             raise known_other(path, first_bytes) or FormatError(
                 f"{path} starts with {magic}, not with the magic of llm.c {magics}",
@@ -94,17 +88,11 @@ class Llmc(FileFormat):
         untrusted.expect_at_least(path, size, HEADER_BYTES, "the header of llm.c")
         header = np.frombuffer(first_bytes, "<i4")
         untrusted.expect_version(path, int(header[1]), kind.version)
-        num_tokens = int(header[2])
-        if num_tokens < 0:
-            raise FormatError(
-                f"{path} claims {num_tokens:,} tokens in its header",
-                hint="the count has overflowed 2^31 or is damaged; write or fetch the shard again",
-            )
         return self.found(
             path,
             ask.agreed(np.dtype(kind.dtype), path),
             size,
-            num_tokens,
+            int(header[2]),
             HEADER_BYTES,
             vocab_size=kind.vocab_size,
             end_of_text_id=kind.end_of_text_id,

@@ -208,13 +208,10 @@ def _packed_file(path: Path, entry: dict[str, Any]) -> "CachedFile":
 
     codec = str(entry.get("compression")).split(":")[0]
     if codec not in CODECS:
-        hint = "write the dataset again without compression, or with zstd, gz or bz2"
-        if codec == "br":
-            folder = shlex.quote(str(path.parent))
-            hint += f"; or unpack the shards: brotli -dk {folder}/*.br (if they are in a store, "
-            hint += "fetch the folder to a disk first)"
         raise FormatError(
-            f"{path} is compressed with {codec!r:.40}; known are {', '.join(CODECS)}", hint=hint
+            f"{path} is compressed with {codec!r:.40}; known are {', '.join(CODECS)}",
+            hint="fetch the folder to a disk and unpack its shards there (those of brotli: "
+            f"brotli -dk {shlex.quote(str(path.parent))}/*.br), or write the dataset again",
         )
     digest = str(entry["raw_data"].get("hashes", {}).get("xxh3_128", ""))
     packed = Packed(entry["zip_data"]["bytes"], codec, content_xxh3_128=digest)

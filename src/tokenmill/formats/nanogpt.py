@@ -37,9 +37,10 @@ class NanogptWriter(RollingWriter):
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         target = self.target
         beside = path.with_name("meta.json")
-        known = (target.dtype.name, target.vocab_size, target.end_of_text_id)
-        meta = dict(zip(META, known, strict=True))
-        meta = {field: value for field, value in meta.items() if value is not None}
+        known = zip(
+            META, (target.dtype.name, target.vocab_size, target.end_of_text_id), strict=True
+        )
+        meta = {field: value for field, value in known if value is not None}
         if not beside.exists():
             write_file(beside, orjson.dumps(meta, option=orjson.OPT_APPEND_NEWLINE))
 

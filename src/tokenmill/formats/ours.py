@@ -93,7 +93,7 @@ def describe(
         files = [TokenFile("", "(no shards)", dtype, 0, 0, ends=ends_of_none)]
     tokenizer = manifest.tokenizer
     details = {"tokenizer": tokenizer.name, "splits": list(manifest.splits)}
-    if manifest.is_packed:
+    if any(file.packed for file in files):
         plain = sum(file.file_bytes for file in files)
         there = sum(file.disk_bytes for file in files)
         details["compressed"] = f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"

@@ -18,9 +18,8 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -69,10 +68,14 @@ def detect_remote(
             raise NotADatasetError(f"there is no {join(addresses[0], FILE_NAME)}")
     expanded = [address for item in addresses for address in _expand(item)]
     mirror = make_mirror(expanded, cache)
-    with mirror.errors_with_addresses():
-        paths = [str(mirror.root / split_address(address).key) for address in expanded]
-        is_one = len(addresses) == 1 == len(paths)
+    paths = [str(mirror.root / split_address(address).key) for address in expanded]
+    is_one = len(addresses) == 1 == len(paths)
+    try:
         found = detect(paths[0] if is_one else paths, split, format=format, ask=ask)
+    except TokenmillError as error:  # name the objects, not the files of the mirror
+        error.message = error.message.replace(str(mirror.root), mirror.bucket)
+        error.hint = error.hint and error.hint.replace(str(mirror.root), mirror.bucket)
+        raise
     files = []
     for file in found.files:
         key = os.path.relpath(file.path, mirror.root)
@@ -162,16 +165,6 @@ class Mirror:
     """The address of the bucket."""
     objects: Objects
     cache: ShardCache
-
-    @contextmanager
-    def errors_with_addresses(self) -> Iterator[None]:
-        """Errors name the objects, not the files of the mirror."""
-        try:
-            yield
-        except TokenmillError as error:
-            error.message = error.message.replace(str(self.root), self.bucket)
-            error.hint = error.hint and error.hint.replace(str(self.root), self.bucket)
-            raise
 
 
 def make_mirror(addresses: Sequence[str], cache: ShardCache) -> Mirror:

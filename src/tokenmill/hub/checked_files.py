@@ -49,13 +49,10 @@ class CheckedFiles:
 
     def holds(self, file: HubFile, *, read: bool = False) -> bool:
         """Return True if the file is here and right; with `read`, it is hashed in any case."""
-        try:
-            state = self._state(file)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        is_recorded = _read(self._record(file)).items() >= state.items()
-        if state["bytes"] == file.num_bytes and is_recorded and not read:
-            return True
+        with suppress(FileNotFoundError, NotADirectoryError):
+            is_recorded = _read(self._record(file)).items() >= self._state(file).items()
+            if is_recorded and not read:
+                return True
         if not file.is_at(self.target(file)):
             return False
         self._note(file)

@@ -5,9 +5,9 @@ Nothing is written.
 
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -19,7 +19,6 @@ from tokenmill.preparation.planning.plan import choose_dtype, load_tokenizer
 from tokenmill.preparation.planning.settings import (
     DETAILS,
     NO_DETAILS,
-    UNIT_BYTES,
     Details,
     Settings,
     SettingsKeywords,
@@ -116,43 +115,24 @@ def estimate(
         sample.read(sources[unit.source], unit)
     seconds = time.perf_counter() - started
     bytes_in = sum(source.size for source in sources)
-    bytes_sampled = sum(counts.bytes_in for counts in sample.by_kind.values())
+    bytes_sampled = sum(counts["bytes_in"] for counts in sample.by_kind.values())
     expected = sample.expected(sources)
     itemsize = np.dtype(dtype).itemsize
-    disk_bytes = expected.tokens * itemsize + END_BYTES * expected.documents
+    disk_bytes = expected["tokens"] * itemsize + END_BYTES * expected["documents"]
     return Estimate(
         files=len(sources),
         bytes_in=bytes_in,
         bytes_sampled=bytes_sampled,
-        documents=expected.documents,
-        tokens=expected.tokens,
+        documents=expected["documents"],
+        tokens=expected["tokens"],
         dtype=dtype,
         disk_bytes=disk_bytes,
-        peak_bytes=sample.peak(sources, disk_bytes, itemsize, workers),
+        peak_bytes=sample.peak(sources, disk_bytes, itemsize),
         duplicates=sample.repeated / max(1, sample.compared),
         seconds=seconds * bytes_in / max(1, bytes_sampled) / workers,
         workers=workers,
         compress=asked.compress,
     )
-
-
-@dataclass
-class _Counts:
-    """Counts of the pieces read, or what they are expected to be for whole files."""
-
-    bytes_in: int = 0
-    tokens: int = 0
-    documents: int = 0
-    encoded: int = 0
-    """Tokens, of repeated documents too."""
-    text: int = 0
-    """Bytes after cleaning."""
-    hashes: int = 0
-
-    def add(self, other: "_Counts", times: float) -> None:
-        for field in fields(self):
-            more = round(getattr(other, field.name) * times)
-            setattr(self, field.name, getattr(self, field.name) + more)
 
 
 class _Sample:
@@ -161,7 +141,7 @@ class _Sample:
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
         self.settings = settings
         self.tokenizer = tokenizer
-        self.by_kind = defaultdict[str, _Counts](_Counts)
+        self.by_kind = defaultdict[str, Counter[str]](Counter)
         self.repeated = 0
         self.compared = 0
         self._long_line = settings.long_line if settings.dedup == "lines" else None
@@ -180,39 +160,33 @@ class _Sample:
             continues = chunk.continues is not Edge.NONE and bool(texts)
             lengths = np.diff(encoder.encode_batch(texts)[1], prepend=0) + 1  # with end-of-text
             lengths[:continues] -= 1
-            counts.tokens += int(lengths[are_new].sum())
-            counts.encoded += int(lengths.sum())
-            counts.documents += int(are_new[continues:].sum())
-            counts.text += len(clean.lines.whole)
-            counts.hashes += self.compared - compared
-            counts.bytes_in += chunk.bytes_in
+            counts["tokens"] += int(lengths[are_new].sum())
+            counts["encoded"] += int(lengths.sum())  # of repeated documents too
+            counts["documents"] += int(are_new[continues:].sum())
+            counts["text"] += len(clean.lines.whole)  # bytes after cleaning
+            counts["hashes"] += self.compared - compared
+            counts["bytes_in"] += chunk.bytes_in
 
-    def expected(self, sources: Sequence[Source]) -> _Counts:
+    def expected(self, sources: Sequence[Source]) -> Counter[str]:
         """Scale the counts up to these files."""
-        total = _Counts()
+        total = Counter[str]()
         for kind, counts in self.by_kind.items():
             size = sum(source.size for source in sources if _kind(source) == kind)
-            total.add(counts, size / max(1, counts.bytes_in))
+            for name, number in counts.items():
+                total[name] += round(number * size / max(1, counts["bytes_in"]))
         return total
 
-    def peak(self, sources: list[Source], disk_bytes: int, itemsize: int, workers: int) -> int:
-        """Bytes on the disk at the most: when units are encoded, or when all shards are there.
+    def peak(self, sources: list[Source], disk_bytes: int, itemsize: int) -> int:
+        """Return the most bytes on the disk: when units are encoded, or when all shards are there.
 
-        The text that is kept for the second pass is removed with the end of its unit; of the units
-        that are in progress together, half is done on average. Hashes, and what is unpacked, stay
-        to the end.
+        Text that is kept for a second pass goes with its unit. Hashes and unpacked text stay.
         """
         expected = self.expected(sources)
-        unpacked = worth_unpacking(sources)
-        stays = round(UNPACKED_OF_TEXT * self.expected([sources[n] for n in unpacked]).text)
-        stays += HASH_BYTES * expected.hashes
-        parts = itemsize * expected.encoded + ROW.itemsize * expected.documents
-        if self.settings.dedup != "lines":
-            return stays + parts + disk_bytes
-        largest = max(s.size if s.compression else min(s.size, UNIT_BYTES) for s in sources)
-        total = sum(source.size for source in sources)
-        in_progress = min(1.0, (workers + 1) / 2 * largest / max(1, total))
-        return stays + max(expected.text + round(in_progress * parts), parts + disk_bytes)
+        unpacked = self.expected([sources[number] for number in worth_unpacking(sources)])
+        stays = round(UNPACKED_OF_TEXT * unpacked["text"]) + HASH_BYTES * expected["hashes"]
+        parts = itemsize * expected["encoded"] + ROW.itemsize * expected["documents"]
+        kept_text = expected["text"] if self.settings.dedup == "lines" else 0
+        return stays + parts + max(kept_text, disk_bytes)
 
     def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
         cuts = self.tokenizer.cuts if self.tokenizer else None

@@ -27,7 +27,7 @@ from tokenmill.errors import NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.numbered import JobPart, NotReady, PartExecutor, StageReport
 from tokenmill.preparation.planning.inputs import Inputs, ValInput
-from tokenmill.preparation.planning.memory_budget import decide_limits, fit_into_memory
+from tokenmill.preparation.planning.limits import decide_limits, fit_into_memory
 from tokenmill.preparation.planning.plan import Plan, read_plan
 from tokenmill.preparation.planning.settings import (
     DETAILS,

@@ -40,7 +40,15 @@ from tokenmill.preparation.planning.inputs import (
     find_inputs,
     notes_on_inputs,
 )
-from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.planning.limits import (
+    Memory,
+    check_space,
+    choose_shard_size,
+    decide_limits,
+    fit_into_memory,
+    has_room_for_text,
+    is_small_job,
+)
 from tokenmill.preparation.planning.plan import PREVIOUS_FILE, Plan, begin, keep_tokenizer
 from tokenmill.preparation.planning.settings import (
     DETAILS,
@@ -51,12 +59,6 @@ from tokenmill.preparation.planning.settings import (
     Settings,
     SettingsKeywords,
     with_details,
-)
-from tokenmill.preparation.planning.sizes import (
-    check_space,
-    choose_shard_size,
-    has_room_for_text,
-    is_small_job,
 )
 from tokenmill.preparation.stage_table import Preparation, compares_documents, compares_lines
 from tokenmill.preparation.stages.accounts import (

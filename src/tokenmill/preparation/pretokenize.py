@@ -37,9 +37,9 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.executors.local import LocalExecutor
+from tokenmill.preparation.planning.limits import check_space
 from tokenmill.preparation.planning.plan import Plan, begin, choose_dtype
 from tokenmill.preparation.planning.settings import UNIT_BYTES, Settings
-from tokenmill.preparation.planning.sizes import check_space
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.write_npy import write_npy

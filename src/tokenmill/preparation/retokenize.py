@@ -13,7 +13,7 @@ from typing import Unpack
 from tokenmill.base.signatures import refuse_fields, takes_keywords_of
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.executors.executor import Engine
-from tokenmill.preparation.planning.memory_budget import fit_into_memory
+from tokenmill.preparation.planning.limits import check_space, fit_into_memory
 from tokenmill.preparation.planning.plan import begin
 from tokenmill.preparation.planning.settings import (
     NO_DETAILS,
@@ -24,7 +24,6 @@ from tokenmill.preparation.planning.settings import (
     SettingsKeywords,
     with_details,
 )
-from tokenmill.preparation.planning.sizes import check_space
 from tokenmill.preparation.prepare import carry_out
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.stages.token_inputs import cut_into_documents, find_splits

@@ -8,7 +8,7 @@ task is imported when its stage runs.
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.executor import Executor, Tasks, WorkerDiedError
+from tokenmill.preparation.planning.limits import has_room_for_text
 from tokenmill.preparation.planning.plan import Plan
-from tokenmill.preparation.planning.sizes import has_room_for_text
 from tokenmill.preparation.stages.decide import Decision, Layout
 from tokenmill.preparation.stages.join import load_parts
 from tokenmill.preparation.stages.parts import split_of
@@ -47,8 +47,10 @@ class Preparation:
     """The dataset that is added to."""
     executor: Executor
     progress: Progress
-    searched: "dict[str, Search]" = field(default_factory=dict)
-    """Where repeated lines (`line`) and documents (`document`) are, if they are to be dropped."""
+    lines: "Search | None" = None
+    """Where repeated lines are, if they are to be dropped."""
+    documents: "Search | None" = None
+    """Where repeated documents are, if they are to be dropped."""
     layout: Layout | None = None
 
     def __post_init__(self) -> None:
@@ -56,14 +58,6 @@ class Preparation:
         splits = self.previous.splits.values() if self.previous is not None else ()
         self.first = sum(len(split.shards) for split in splits)
         """Number of the first new shard, and of the first new unit of a search."""
-
-    @property
-    def lines(self) -> "Search | None":
-        return self.searched.get("line")
-
-    @property
-    def documents(self) -> "Search | None":
-        return self.searched.get("document")
 
     @property
     def keep_text(self) -> bool:
@@ -80,10 +74,10 @@ class Preparation:
 
         held_out = self._held_out_units() if kind == "document" else None
         search = Search(f"{kind}s", self.first + num_units, held_out)
-        self.searched[kind] = search
+        setattr(self, f"{kind}s", search)
         receipts = [*self.run(f"existing-{kind}s"), *self.run(f"{kind}s")]
         num_hashes = sum(receipt["hashes"] for receipt in receipts)
-        self.searched[kind] = replace(search, num_hashes=num_hashes)
+        setattr(self, f"{kind}s", replace(search, num_hashes=num_hashes))
         self.run(f"{kind}-duplicates")
 
     def _held_out_units(self) -> list[tuple[int, int]] | None:
@@ -306,8 +300,8 @@ NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
     UNIT: lambda run: len(run.plan.units),
     PART: lambda run: len(load_parts(run.out_dir)),
     OLD_SHARD: lambda run: run.first,
-    LINES: lambda run: run.searched["line"].partitions,
-    DOCUMENTS: lambda run: run.searched["document"].partitions,
+    LINES: lambda run: run.lines.partitions if run.lines else 0,
+    DOCUMENTS: lambda run: run.documents.partitions if run.documents else 0,
     SHARD: lambda run: len(run.layout.shards) if run.layout else 0,
 }
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
 import orjson
 
 from tokenmill.base.atomic import write_atomically
@@ -31,7 +30,13 @@ from tokenmill.errors import BadInputError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.count_words import choose_words, count_all_words
 from tokenmill.preparation.planning.inputs import Inputs, find_inputs
-from tokenmill.preparation.planning.memory_budget import Memory, decide_limits, fit_into_memory
+from tokenmill.preparation.planning.limits import (
+    Memory,
+    check_space,
+    decide_limits,
+    fit_into_memory,
+    is_small_job,
+)
 from tokenmill.preparation.planning.plan import (
     Plan,
     begin,
@@ -50,7 +55,6 @@ from tokenmill.preparation.planning.settings import (
     list_other_settings,
     with_details,
 )
-from tokenmill.preparation.planning.sizes import check_space, is_small_job
 from tokenmill.preparation.prepare import cut_inputs, find_documents
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.workspace.target import hold_workspace
@@ -58,10 +62,9 @@ from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.tokens.bytes_and_chars import BytesTokenizer
-from tokenmill.tokens.merges import learn_merges
+from tokenmill.tokens.merges import TrainedTokenizer, learn_merges
 from tokenmill.tokens.split_patterns import PATTERNS, find_pattern
 from tokenmill.tokens.tiktoken_file import END_OF_TEXT
-from tokenmill.tokens.trained_files import TrainedTokenizer
 from tokenmill.tokens.words import check_pattern
 
 JSON_FILE = "tokenizer.json"
@@ -141,24 +144,22 @@ def train_tokenizer(
             _clear_other_work(workspace, asked, sources)
         plan = _begin(workspace, asked, sources, memory, run)
         files, counted = _count(plan, memory, workers, run)
-        words, least_count, num_left_out = choose_words(files, memory.max_ram)
+        words = choose_words(files, memory.max_ram)
         if not len(words.counts):
             workspace.forget()
             raise BadInputError(
                 "the inputs hold no text to learn from", hint="are these the right files?"
             )
-        lengths = words.lengths.astype(np.int64)
-        counts = words.counts.astype(np.int64)
-        steps = learn_merges(words.text.tobytes(), lengths, counts, num_merges)
+        steps = learn_merges(words.text, words.lengths, words.counts, num_merges)
         merges = list(run.progress.follow("merges", steps, total=num_merges))
         trained = TrainedTokenizer(pattern, merges, special)
         outcome: dict[str, Any] = {
             "vocab_size": trained.vocab_size,
             "special_ids": trained.special_ids,
             **counted,
-            "words": len(words.counts) + num_left_out,
-            "left_out_words": num_left_out,
-            "least_count": least_count,
+            "words": len(words.counts) + words.left_out,
+            "left_out_words": words.left_out,
+            "least_count": words.least_count,
         }
         write_trained(out, trained, wanted, outcome)
         workspace.remove()
@@ -190,8 +191,7 @@ def _begin(
     plan = Plan(workspace, settings, tuple(sources), (), memory.chunk_bytes)
     plan = cut_inputs(plan, run.unit_bytes)
     check_space(plan, shards=False)
-    is_cut = settings.token_pattern in PATTERNS
-    tokenizer = BytesTokenizer(whole_words=is_cut, whole_texts=not is_cut)
+    tokenizer = BytesTokenizer(cut_at="words" if settings.token_pattern in PATTERNS else "nothing")
     plan = begin(plan, tokenizer, say=run.progress.say)
     workspace.take_up()
     return plan

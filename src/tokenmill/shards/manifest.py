@@ -350,12 +350,12 @@ class Manifest(Entry):
                 for key, value, expected in self._contradictions_in(shard):
                     yield f"splits.{name}.shards[{number}].{key}", value, expected
             tokens = sum(shard.num_tokens for shard in split.shards)
+            documents = sum(shard.ends.num_documents for shard in split.shards)
             if split.num_tokens != tokens:
                 yield f"splits.{name}.tokens", split.num_tokens, f"{tokens}, the sum of its shards"
-            ends = sum(shard.ends.num_documents for shard in split.shards)
-            if split.num_documents != ends:
-                key = f"splits.{name}.documents"
-                yield key, split.num_documents, f"{ends}, the sum of its shards"
+            if split.num_documents != documents:
+                expected = f"{documents}, the sum of its shards"
+                yield f"splits.{name}.documents", split.num_documents, expected
 
     def _contradictions_in(self, shard: ShardEntry) -> Iterator[tuple[str, object, str]]:
         """Yield the same of one shard."""

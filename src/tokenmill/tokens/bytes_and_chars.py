@@ -35,17 +35,13 @@ class BytesTokenizer(Tokenizer):
     backend = "tokenmill"
     end_of_text: str | None = None
     """None: 256 has no spelling in a text, so no text can be mistaken for it."""
-    whole_words: bool = False
-    """Cut only where the patterns of gpt2 and others cut, too: for counting words."""
-    whole_texts: bool = False
-    """Cut nowhere: for counting words by any other pattern."""
+    cut_at: str = "characters"
+    """Or `words`, where the patterns of gpt2 and others cut, too; or `nothing`: to count words."""
 
     @property
     def cuts(self) -> re.Pattern[bytes] | None:
-        if self.whole_texts:
-            return None
         # For the ids any byte would do; characters keep the parts valid UTF-8.
-        return AT_SPACES_AND_COMMAS if self.whole_words else AT_CHARACTERS
+        return {"characters": AT_CHARACTERS, "words": AT_SPACES_AND_COMMAS}.get(self.cut_at)
 
     @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
@@ -56,8 +52,7 @@ class BytesTokenizer(Tokenizer):
 
     def state(self) -> dict[str, Any]:
         state = {"kind": "bytes", "name": self.name, "fingerprint": self.fingerprint}
-        ways = {"whole_words": self.whole_words, "whole_texts": self.whole_texts}
-        return {**state, **{way: True for way, is_so in ways.items() if is_so}}
+        return state if self.cut_at == "characters" else {**state, "cut_at": self.cut_at}
 
 
 def chars_of(texts: Iterable[bytes]) -> set[str]:
@@ -146,9 +141,7 @@ def from_state(state: dict[str, Any]) -> BytesTokenizer | CharsTokenizer:
     """The tokenizer of a stored state."""
     if state["kind"] == "chars":
         return CharsTokenizer(str(state["characters"]))
-    return BytesTokenizer(
-        whole_words=state.get("whole_words") is True, whole_texts=state.get("whole_texts") is True
-    )
+    return BytesTokenizer(cut_at=str(state.get("cut_at", "characters")))
 
 
 def _code_points(strings: Sequence[str]) -> Ids:

@@ -1,8 +1,7 @@
 """`tokenizer.json`, the file of the Hugging Face `tokenizers` package.
 
-Byte-level BPE and SentencePiece's BPE, of a form that gigatoken has (`fast_forms.py`), are encoded
-by gigatoken once ids are compared, anything else by the `tokenizers` package, 20 to 100 times
-slower.
+Byte-level BPE and SentencePiece's BPE, of a form that gigatoken has, are encoded by gigatoken once
+ids are compared, anything else by the `tokenizers` package, 20 to 100 times slower.
 
 What text means here:
 - nothing is added: the templates of BOS and EOS tokens are not applied;
@@ -30,14 +29,15 @@ from tokenmill.errors import (
     TokenizerMismatchError,
 )
 from tokenmill.tokens.cuts import pieces_of
-from tokenmill.tokens.fast_forms import byte_level_splits, fast_form
 from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
 from tokenmill.tokens.newer_characters import with_exact
 from tokenmill.tokens.same_ids import ComparedTokenizer
 from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
 from tokenmill.tokens.tokenizer_json import (
+    byte_level_splits,
     bytes_of_spelling,
     cuts_of,
+    fast_form,
     is_plain_byte_level,
     parse,
     spellings_of,
@@ -183,13 +183,9 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokeni
 
 def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
     """The tokenizer of a stored state."""
-    backend = str(state["backend"])
-    if backend not in ("gigatoken", "tokenizers"):
-        raise FormatError(f"the stored tokenizer is encoded by {backend!r}, which is not known")
     end = (int(state["end_of_text_id"]), state["end_of_text"])
-    found = HuggingFaceTokenizer(str(state["name"]), str(state["json"]), *end, backend)
-    if found.end_of_text_id not in found._vocabulary.spellings:
-        raise FormatError(f"the end-of-text id {found.end_of_text_id} is not in the vocabulary")
+    values = (str(state["name"]), str(state["json"]), *end, str(state["backend"]))
+    found = HuggingFaceTokenizer(*values).checked()
     if state["special_ids"] != found.special_ids:
         raise TokenizerMismatchError(
             "the special tokens of the stored tokenizer are not those of its file",

@@ -17,15 +17,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import xxhash
 
-from tokenmill.errors import FormatError, TokenmillError
+from tokenmill.errors import (
+    BadInputError,
+    FormatError,
+    MissingExtraError,
+    PrepareError,
+    TokenmillError,
+)
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.gigatoken import Encoder
 from tokenmill.tokens.newer_characters import with_exact
-from tokenmill.tokens.slow_ranks import SlowRanks
+from tokenmill.tokens.same_ids import ComparedTokenizer
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS, find_pattern
-from tokenmill.tokens.tokenizer import EncodeBatch, Tokenizer, failures_of
+from tokenmill.tokens.tokenizer import (
+    EncodeBatch,
+    decode_texts,
+    ends_of,
+    failures_of,
+)
 from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary, check_ids, fingerprint
 
 BUNDLED = Path(__file__).parent / "data" / "gpt2.tiktoken"
@@ -73,7 +85,7 @@ GPT2_FINGERPRINT = "0535bd0bd9170bb53321b65a1c3f17ba"
 
 
 @dataclass(frozen=True)
-class TiktokenTokenizer(Tokenizer):
+class TiktokenTokenizer(ComparedTokenizer):
     """Byte-level BPE by a rank file, through gigatoken; through tiktoken, ten times slower, where
     gigatoken does not know the pattern, or knows characters of a text that tiktoken does not."""
 
@@ -85,12 +97,12 @@ class TiktokenTokenizer(Tokenizer):
     """A key of `specials`."""
     data: bytes | None = field(default=None, repr=False)
     """The rank file; None: the bundled gpt2."""
+    package = "tiktoken"
 
     def __post_init__(self) -> None:
         find_pattern(self.pattern)
         if self.end_of_text not in self.specials:
             raise ValueError(f"end of text {self.end_of_text!r} is not among {self.specials}")
-
         if self.data is None and self.specials != {END_OF_TEXT: _GPT2.end_of_text_id}:
             raise ValueError(f"the special tokens of the bundled gpt2 are not {self.specials}")
 
@@ -113,16 +125,40 @@ class TiktokenTokenizer(Tokenizer):
         """tiktoken was measured at 5 to 13."""
         return 20 if self._scheme is None else 0
 
+    @property
+    def _regex(self) -> str:
+        return ONE_EXPRESSION.get(self.pattern, self.pattern)
+
     @functools.cached_property
-    def _encode(self) -> EncodeBatch:
-        regex = ONE_EXPRESSION.get(self.pattern, self.pattern)
-        if self._scheme is None:
-            why = f"the split pattern of {self.name}"
-            return SlowRanks(regex, self._read_ranks, self.name, why).encode_batch
-        why = "a text with characters of Unicode 17"
-        exact = SlowRanks(regex, self._read_ranks, self.name, why).encode_batch
-        fast = Encoder(functools.partial(_build, self.data, self._scheme)).encode_batch
-        return with_exact(fast, exact, splits=(regex,), is_normalized=False)
+    def _fast(self) -> EncodeBatch:
+        fast = Encoder(functools.partial(_build, self.data, str(self._scheme))).encode_batch
+        return with_exact(fast, self._encode_slowly, splits=(self._regex,), is_normalized=False)
+
+    @functools.cached_property
+    def _slow(self) -> Any:
+        """tiktoken, without special tokens; about 10 MB/s."""
+        try:
+            from tiktoken import Encoding
+        except ImportError:
+            unicode = "a text with characters of Unicode 17"
+            why = unicode if self._scheme else f"the split pattern of {self.name}"
+            raise MissingExtraError(why, package="tiktoken", extra="tiktoken") from None
+        ranks = {spelling: rank for rank, spelling in self._read_ranks().items()}
+        with failures_of("tiktoken", f"use the pattern {self._regex!r:.200}"):
+            return Encoding(
+                self.name, pat_str=self._regex, mergeable_ranks=ranks, special_tokens={}
+            )
+
+    def _encode_slowly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        """Refuses a text that the pattern does not match as a whole: tiktoken leaves it out."""
+        found: list[Ids] = []
+        splits = f"split a text by the pattern {self._regex!r:.200}"
+        for text, string in zip(texts, decode_texts(texts, self.name), strict=True):
+            with failures_of("tiktoken", splits, kind=PrepareError):
+                found.append(self._slow.encode_to_numpy(string, disallowed_special=()))
+            if (kept := int(self._vocabulary.lengths[found[-1]].sum())) != len(text):
+                raise not_matched(self._regex, kept, len(text), "bytes")
+        return np.concatenate([np.empty(0, np.uint32), *found]), ends_of(found)
 
     @property
     def vocab_size(self) -> int:
@@ -169,9 +205,6 @@ class TiktokenTokenizer(Tokenizer):
                 )
             spellings[number] = text.encode()
         return Vocabulary(spellings, name=self.name)
-
-    def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        return self._encode(texts)
 
     def state(self) -> dict[str, Any]:
         """What `from_state` needs; gpt2 is bundled, others bring their file along."""
@@ -314,3 +347,12 @@ def _build(data: bytes | None, scheme: str) -> Any:
         file.flush()
         with failures_of("gigatoken", "use the rank file"):
             return BPETokenizer.from_tiktoken(file.name, scheme)
+
+
+def not_matched(pattern: str, kept: int, size: int, unit: str) -> BadInputError:
+    """Of a text that a pattern does not match as a whole."""
+    return BadInputError(
+        f"the pattern {pattern!r:.200} matches {kept:,} of the {size:,} {unit} of a text; "
+        "the rest would be lost",
+        hint=r"add an alternative for all other characters, such as |[\s\S]",
+    )

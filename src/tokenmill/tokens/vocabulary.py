@@ -60,14 +60,14 @@ class Vocabulary:
         self.name = name
         self.size = max(spellings) + 1
         self.spellings = spellings
-        self._lengths = np.full(self.size, -1, np.int32)  # -1: no such id
+        self.lengths = np.full(self.size, -1, np.int32)  # -1: no such id
         ids = np.fromiter(spellings, np.int64, len(spellings))
-        self._lengths[ids] = np.fromiter(map(len, spellings.values()), np.int64, len(spellings))
+        self.lengths[ids] = np.fromiter(map(len, spellings.values()), np.int64, len(spellings))
         self._has_gaps = len(spellings) < self.size
         ordered = b"".join(spellings[i] for i in sorted(spellings))
         self._text = np.frombuffer(ordered, np.uint8)
         self._edges = np.zeros(self.size + 1, np.int32)
-        np.cumsum(np.maximum(self._lengths, 0), out=self._edges[1:])
+        np.cumsum(np.maximum(self.lengths, 0), out=self._edges[1:])
 
     def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
         """Join the spellings of these ids; an id without one is a ValueError."""
@@ -81,12 +81,12 @@ class Vocabulary:
         """The texts of the ids from each of `starts` up to each of `ends`."""
         text = self.decode(ids)
         edges = np.zeros(len(ids) + 1, np.int64)
-        np.cumsum(self._lengths.take(ids), out=edges[1:])
+        np.cumsum(self.lengths.take(ids), out=edges[1:])
         spans = zip(edges[starts].tolist(), edges[ends].tolist(), strict=True)
         return [text[start:end] for start, end in spans]
 
     def _spell(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
-        lengths = self._lengths[ids]
+        lengths = self.lengths[ids]
         # For every byte of the result, its place in the run of all spellings.
         places = np.repeat(self._edges[ids] - np.cumsum(lengths) + lengths, lengths)
         places += np.arange(places.size)
@@ -124,7 +124,7 @@ class Vocabulary:
             return flat
         bad = (flat < 0) | (flat >= self.size)
         if not bad.any():
-            bad = self._lengths[flat] < 0
+            bad = self.lengths[flat] < 0
         if bad.any():
             at = int(bad.argmax())
             raise ValueError(

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError
 from tokenmill.tokens.same_ids import probes
-from tokenmill.tokens.slow_ranks import not_matched
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION
+from tokenmill.tokens.tiktoken_file import not_matched
 from tokenmill.tokens.tokenizer import failures_of
 
 END = 0xFF  # between two documents: no byte of UTF-8

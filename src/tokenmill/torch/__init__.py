@@ -3,10 +3,8 @@
 torch_loader.py       TorchLoader: batches as tensors on a device; for your own loop
 token_data_loader.py  TokenDataLoader: a real DataLoader; for Lightning, Fabric, LitGPT, workers
 windows_dataset.py    WindowsDataset: map style; for Hugging Face, Accelerate, any DataLoader
-batch_rows.py         the items of a WindowsDataset: rows that know their batch
 torch_batch.py        TorchBatch: inputs, targets, documents; the forms of items; loss per source
 world.py              which share of the data is mine, and where that was found
-device_copy.py        blocks of tokens to a GPU, in the width of the file
 bits_per_byte.py      loss by the bytes of the text, comparable between tokenizers
 """
 

@@ -3,10 +3,8 @@
 The position is kept in the process that trains, and counts the batches handed to it. Workers begin
 where the loader tells them and take turns by whole batches; what they have made ahead does not
 matter. So the number of workers, the start method, `persistent_workers` and the prefetch depth
-change neither the order nor the state, and a state may be loaded under other ones.
-
-Workers are rarely needed: `TorchLoader` with its one thread is faster. This is for code that is
-built around DataLoader.
+change neither the order nor the state, and a state may be loaded under other ones. Workers are
+rarely needed: `TorchLoader` with its one thread is faster.
 """
 
 from collections.abc import Iterator
@@ -130,17 +128,14 @@ class TokenDataLoader(DataLoader[Any]):
         """Resume from a state; one of other data, seed or block size is refused."""
         before = self._loader.order_fingerprint
         self._loader.load_state_dict(state)
-        if self._has_live_workers() and self._loader.order_fingerprint != before:
+        has_live_workers = self.persistent_workers and self._iterator is not None
+        if has_live_workers and self._loader.order_fingerprint != before:
             raise ValueError(
                 "the state has other edits than this loader, and its persistent workers have begun "
                 "with those; load it into a new loader"
             )
         loaded = self._loader.state_dict()
         self._position = self._settled(loaded["samples"], loaded["pass"])
-
-    def _has_live_workers(self) -> bool:
-        """Return True if worker processes outlive a pass, with the edits they began with."""
-        return self.persistent_workers and self._iterator is not None
 
     def set_epoch(self, epoch: int) -> None:
         """Begin this pass, unless it is the present one: then what was read of it stays read."""

@@ -1,8 +1,9 @@
 """The batch loader as tensors on a device.
 
-Inputs and targets are contiguous. On a GPU they are cut after the copy, and the next batch is
-copied while the present one is used (device_copy.py). Each process takes its share of every step
-(world.py finds which, and `loader.ranks` says where it was found).
+Inputs and targets are contiguous. Ids travel to a GPU in the width of the file, a quarter of the
+bytes of int64, from pinned memory so that the CPU does not wait; they are widened and cut there.
+Each process takes its share of every step (world.py finds which, and `loader.ranks` says where it
+was found).
 
     loader = TorchLoader(data, batch_size=8, block_size=1024, seed=0)
     for inputs, targets in loader:
@@ -10,9 +11,8 @@ copied while the present one is used (device_copy.py). Each process takes its sh
     state = loader.state_dict()     # a few JSON values; counts what this loop has taken
 """
 
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import torch
@@ -23,22 +23,11 @@ from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
 from tokenmill.errors import MismatchError
-from tokenmill.torch.device_copy import CudaCopier
 from tokenmill.torch.torch_batch import TorchBatch, from_arrays
 from tokenmill.torch.world import find_ranks, loader_of
 
 if TYPE_CHECKING:
     from tokenmill.edits.edit_values import Edit
-
-
-class _Coming(NamedTuple):
-    """A batch that is being copied to the device."""
-
-    batch: Batch
-    tokens: torch.Tensor
-    copied: torch.cuda.Event
-    state: dict[str, Any]
-    """That of the loader once the batch is taken."""
 
 
 class TorchLoader:
@@ -79,34 +68,21 @@ class TorchLoader:
             epochs=epochs,
             **options,
         )
-        self._copier = CudaCopier(self.device) if self.device.type == "cuda" else None
-        self._coming: _Coming | None = None
-        self._state = self.loader.state_dict()
 
     def __len__(self) -> int:
         return len(self.loader)
 
     def __iter__(self) -> Self:
-        if self._coming is None:
-            iter(self.loader)
+        iter(self.loader)
         return self
 
     def __next__(self) -> TorchBatch:
-        if self._copier is None:
-            made = from_arrays(self._checked(next(self.loader)))
-            return made if self.device.type == "cpu" else made.to(self.device)
-        taken = self._coming or self._start(self._copier)
-        self._coming = None
-        self._state = taken.state
-        tokens = self._copier.finish(taken.tokens, taken.copied)
-        with suppress(StopIteration):
-            self._coming = self._start(self._copier)
-        return from_arrays(taken.batch, tokens)
-
-    def _start(self, copier: CudaCopier) -> _Coming:
-        """Begin the copy of the next batch to the device."""
         batch = self._checked(next(self.loader))
-        return _Coming(batch, *copier.start(batch.tokens), self.loader.state_dict())
+        if self.device.type != "cuda":
+            made = from_arrays(batch)
+            return made if self.device.type == "cpu" else made.to(self.device)
+        ids = torch.from_numpy(batch.tokens).pin_memory()
+        return from_arrays(batch, ids.to(self.device, non_blocking=True).to(torch.int64))
 
     def _checked(self, batch: Batch) -> Batch:
         if self.vocab_size is None:
@@ -136,19 +112,15 @@ class TorchLoader:
 
     def state_dict(self) -> dict[str, Any]:
         """The position of this loop: what it has taken, not what is made ahead."""
-        return self.loader.state_dict() if self._copier is None else dict(self._state)
+        return self.loader.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a state, also one of other ranks or batch sizes."""
-        self._coming = None
         self.loader.load_state_dict(state)
-        self._state = self.loader.state_dict()
 
     def edit(self, *edits: "Edit", at: int | None = None, note: str | None = None) -> None:
         """Change the order from step `at` on, by default the next one, as `BatchLoader.edit`."""
-        self.close()  # a batch made ahead may be another one now
         self.loader.edit(*edits, at=at, note=note)
-        self._state = self.loader.state_dict()
 
     def set_epoch(self, epoch: int) -> None:
         """For trainers that call it; each epoch has an order of its own without it."""
@@ -159,8 +131,6 @@ class TorchLoader:
 
     def close(self) -> None:
         """End the prefetching thread; iterating again starts a new one."""
-        if self._coming is not None:
-            self.load_state_dict(self._state)
         self.loader.close()
 
     def __enter__(self) -> Self:

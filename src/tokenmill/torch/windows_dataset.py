@@ -4,21 +4,27 @@ Read with a sequential sampler it gives the shuffled order, on any number of wor
 start method; frameworks that shard and fast-forward samplers (Hugging Face Trainer, Accelerate)
 shard and fast-forward it correctly. Its length is one epoch; `set_epoch(e)` makes item i the i-th
 sample of epoch e, also in workers that are alive already.
+
+A DataLoader asks for all items of a batch together and gives the list to its `collate_fn`, which
+copies each item. Here items know the batch that they are rows of, and torch's default `collate_fn`,
+which can be extended by type, takes that batch as it is. To any other reader an item is a sequence
+or a mapping of tensors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 import torch
-from torch.utils.data import Dataset
+from torch import Tensor
+from torch.utils.data import Dataset, default_collate
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.base.suggest import one_of
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import OrderKeywords
-from tokenmill.torch.batch_rows import rows_as
-from tokenmill.torch.torch_batch import ITEMS
+from tokenmill.torch.torch_batch import ITEMS, batch_as
 
 NOT_OF_A_SEQUENCE = (
     "batch_size", "rank", "world_size", "epochs", "documents",
@@ -68,9 +74,7 @@ class WindowsDataset(Dataset[Any]):
 
     def __getitem__(self, i: int) -> Any:
         row = self.__getitems__([i])[0]
-        if self.items == "window":
-            return row
-        return tuple(row) if self.items == "pair" else dict(row)
+        return row if self.items == "window" else row.alone()
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Several items at once, as rows of one batch: one gather instead of many."""
@@ -78,4 +82,62 @@ class WindowsDataset(Dataset[Any]):
             raise IndexError(f"items {list(indices)} of a dataset of {self._length} windows")
         first = self.epoch * self._length
         samples = [first + i % self._length for i in indices]
-        return rows_as(self._windows.batch(samples), self.items)
+        whole = batch_as(self._windows.batch(samples), self.items)
+        if self.items == "window":
+            return list(whole)
+        row = RowOfPair if self.items == "pair" else RowOfNamed
+        return [row(whole, number) for number in range(len(samples))]
+
+
+class _Row:
+    """One row of a batch of several tensors."""
+
+    __slots__ = ("number", "whole")
+
+    def __init__(self, whole: Any, number: int) -> None:
+        self.whole = whole
+        self.number = number
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+
+class RowOfPair(_Row, Sequence[Tensor]):
+    """One row of a batch that is a tuple of tensors."""
+
+    def __getitem__(self, part: Any) -> Any:
+        return self.alone()[part]
+
+    def alone(self) -> tuple[Tensor, ...]:
+        return tuple(tensor[self.number] for tensor in self.whole)
+
+
+class RowOfNamed(_Row, Mapping[str, Tensor]):
+    """One row of a batch of named tensors."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.whole)
+
+    def __getitem__(self, name: str) -> Tensor:
+        row: Tensor = self.whole[name][self.number]
+        return row
+
+    def alone(self) -> dict[str, Tensor]:
+        return dict(self)
+
+
+def _collate(rows: list[Any], **_: Any) -> Any:
+    """Return the batch whose rows these are, all and in order; else put them together."""
+    whole = rows[0].whole
+    is_named = isinstance(whole, dict)
+    tensors = whole.values() if is_named else whole
+    is_whole = len(next(iter(tensors))) == len(rows) and all(
+        row.whole is whole and row.number == i for i, row in enumerate(rows)
+    )
+    if is_whole:
+        return dict(whole) if is_named else list(whole)
+    return default_collate([row.alone() for row in rows])
+
+
+default_collate_fn_map[RowOfPair] = _collate
+default_collate_fn_map[RowOfNamed] = _collate

@@ -1,13 +1,7 @@
 """Which share of the data is mine: the rank and the world size, and where they were found.
 
-The first of these that is there is used, and `Ranks.source` names it:
-
-1. arguments                    rank=, world_size=, or a DeviceMesh
-2. torch.distributed            when a process group is initialised
-3. torchrun                     RANK, WORLD_SIZE
-4. a Slurm step                 SLURM_PROCID, SLURM_NTASKS, only with SLURM_STEP_ID
-5. Open MPI, PMI                OMPI_COMM_WORLD_RANK, PMI_RANK
-6. nothing: one process         (0, 1)
+The first of these that is there is used, and `Ranks.source` names it: arguments or a DeviceMesh, an
+initialised process group of torch, variables of a launcher; otherwise there is one process.
 
 Slurm sets SLURM_NTASKS and SLURM_PROCID in the batch script as well, where one process runs for
 all tasks: using them there would read 1/n of the data and silently lose the rest. Only

@@ -52,17 +52,12 @@ class Plan:
     """Where new files go inside the dataset, such as `v-0123456789abcdef/`; usually nowhere."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "version": PLAN_VERSION,
-            "settings": self.settings.to_json(),
-            "sources": [vars(source) for source in self.sources],
-            "units": [list(astuple(unit)) for unit in self.units],
-            "chunk_bytes": self.chunk_bytes,
-            "previous": self.previous,
-            "destination": self.destination,
-            "keeps_apart": self.keeps_apart,
-            "folder": self.folder,
-        }
+        known = {"version": PLAN_VERSION, **vars(self)}
+        del known["workspace"]
+        known["settings"] = self.settings.to_json()
+        known["sources"] = [vars(source) for source in self.sources]
+        known["units"] = [list(astuple(unit)) for unit in self.units]
+        return known
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -230,24 +225,18 @@ def read_plan(workspace: Workspace) -> Plan | None:
 @read_once("plan.json")
 def load_plan(path: Path) -> Plan:
     """The plan of a preparation that was begun; tasks ask for it by the output folder."""
-    found = json.loads(path.read_bytes())
-    if found["version"] != PLAN_VERSION:
+    known = json.loads(path.read_bytes())
+    version = known.pop("version")
+    if version != PLAN_VERSION:
         raise PrepareError(
             f"{path.parent.parent} holds a preparation that another version of tokenmill began "
-            f"(plan version {found['version']}, here {PLAN_VERSION})",
+            f"(plan version {version}, here {PLAN_VERSION})",
             hint=f"finish it with that version, or remove {path.parent} to start again",
         )
-    return Plan(
-        Workspace(path.parent.parent),
-        Settings(**found["settings"]),
-        tuple(Source(**source) for source in found["sources"]),
-        tuple(Unit(*unit) for unit in found["units"]),
-        found["chunk_bytes"],
-        found["previous"],
-        found["destination"],
-        found.get("keeps_apart", False),
-        found.get("folder", ""),
-    )
+    known["settings"] = Settings(**known["settings"])
+    known["sources"] = tuple(Source(**source) for source in known["sources"])
+    known["units"] = tuple(Unit(*unit) for unit in known["units"])
+    return Plan(Workspace(path.parent.parent), **known)
 
 
 def _list_all_differences(wanted: Plan, found: Plan, tokenizer: Tokenizer | None) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import islice
 
 from tokenmill.base.human import one_line
-from tokenmill.preparation.planning.memory_budget import one_at_a_time
+from tokenmill.preparation.planning.limits import one_at_a_time
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.unit_text import UnitReader
 from tokenmill.text.cleaning.clean import clean

@@ -16,7 +16,7 @@ import numpy as np
 
 from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
-from tokenmill.preparation.planning.memory_budget import load_limits, one_at_a_time
+from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Hashed, Search
 from tokenmill.preparation.stages.unit_text import naming_source, read_chunks

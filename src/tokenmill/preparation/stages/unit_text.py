@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tokenmill.errors import PrepareError, TokenmillError
-from tokenmill.preparation.planning.memory_budget import load_limits, one_at_a_time
+from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.inputs.open_input import TOKENS, Source

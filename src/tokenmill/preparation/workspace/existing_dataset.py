@@ -148,11 +148,10 @@ def notes_on_known_inputs(recorded: Sequence[SourceEntry], plan: Plan) -> list[s
     known = _known_inputs(recorded, plan.sources)
     if not known:
         return []
-    became = {
-        "none": "they were added once more, for nothing is compared without deduplication",
-        "lines": "lines that were there are dropped",
-        "documents": "documents that were there are dropped",
-    }[plan.settings.dedup]
+    dedup = plan.settings.dedup
+    became = f"{dedup} that were there are dropped"
+    if dedup == "none":
+        became = "they were added once more"
     return [
         f"{len(known):,} of {len(plan.sources):,} inputs seem to be in the dataset already, by "
         f"name and size (such as {known[0]!r}): {became}"

@@ -30,7 +30,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -54,17 +54,6 @@ WORTH_KEEPING_BYTES = 64 << 20
 Loaded = TypeVar("Loaded")
 SizesAndHashes = dict[str, tuple[int, str]]
 """Of files, by name."""
-
-
-class Readable(Protocol):
-    """Something that was read."""
-
-    @property
-    def bytes_in(self) -> int:
-        """Bytes of the input that it covers."""
-
-
-AnyChunk = TypeVar("AnyChunk", bound=Readable)
 
 
 class Workspace:
@@ -106,16 +95,19 @@ class Workspace:
     def receipt(self, stage: str, name: str) -> Receipt | None:
         """Return the receipt of a finished task, or None if its files are gone or cut short."""
         receipt = self.logs(stage).get(name)
-        if receipt is None:
-            return None
+        return receipt if receipt is not None and self._has_files(stage, receipt) else None
+
+    def _has_files(self, stage: str, receipt: Receipt, *, hashed: bool = False) -> bool:
+        """Return True if the files of a task have the sizes in its receipt, and the hashes."""
         folder = str(self.root / stage)
         try:
-            for file, (size, _) in receipt["files"].items():
-                if os.stat(f"{folder}/{file}").st_size != size:
-                    return None
+            for file, (size, known) in receipt["files"].items():
+                path = f"{folder}/{file}"
+                if os.stat(path).st_size != size or (hashed and hash_file(path) != known):
+                    return False
         except FileNotFoundError:
-            return None
-        return receipt
+            return False
+        return True
 
     def leave_receipt(
         self, stage: str, name: str, files: list[str] | SizesAndHashes, facts: dict[str, Any]
@@ -132,7 +124,7 @@ class Workspace:
         add_receipt(self.root / RECEIPTS / stage, name, receipt, durable=is_shared)
         return receipt
 
-    def noting(self, unit: int, chunks: Iterable[AnyChunk]) -> Iterator[AnyChunk]:
+    def noting(self, unit: int, chunks: Iterable[Any]) -> Iterator[Any]:
         """Yield the chunks of a unit; each is noted, for progress, when the next is asked for."""
         num_bytes = 0
         file = os.open(self._under_way, os.O_WRONLY | os.O_CREAT, 0o666)
@@ -184,20 +176,14 @@ class Workspace:
             return
         for folder in self.root.glob(f"{RECEIPTS}/*"):
             logs = self.logs(folder.name)
-            wrong = {name for name, found in logs.items() if not self._is_true(folder.name, found)}
+            wrong = {
+                name
+                for name, receipt in logs.items()
+                if not self._has_files(folder.name, receipt, hashed=True)
+            }
             if wrong:
                 logs.remove(wrong)
         stamp.write_text(_boot_id())
-
-    def _is_true(self, stage: str, receipt: Receipt) -> bool:
-        """Return True if the files of a task have the hashes in its receipt."""
-        try:
-            return all(
-                hash_file(self.path(stage, file)) == known
-                for file, (_, known) in receipt["files"].items()
-            )
-        except FileNotFoundError:
-            return False
 
     def clean_temporary(self) -> None:
         """Remove what killed tasks left half written."""

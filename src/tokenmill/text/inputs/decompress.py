@@ -14,7 +14,6 @@ import zlib
 from contextlib import nullcontext, suppress
 from typing import Any, BinaryIO
 
-from tokenmill.base.zstd import zstd_library
 from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
 
@@ -60,12 +59,16 @@ def _decompressor(kind: str) -> Any:
         import bz2
 
         return bz2.BZ2Decompressor()
+    from tokenmill.base.zstd import zstd_library
+
     return zstd_library().ZstdDecompressor()
 
 
 def _faults() -> tuple[type[Exception], ...]:
     """Errors that decompressors raise for damaged data."""
     import lzma
+
+    from tokenmill.base.zstd import zstd_library
 
     zstd_error = zstd_library().ZstdError
     return (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zstd_error)

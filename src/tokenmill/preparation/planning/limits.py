@@ -1,4 +1,4 @@
-"""Workers, sizes of chunks and sizes of documents that fit into the memory allowed.
+"""What fits: workers and documents into the memory, tokens onto the disk, shards into a manifest.
 
 A worker costs its interpreter and its tokenizer's tables, plus a multiple of the chunk it works
 on: the text, its cleaned copy, its lines, its ids. Neither number changes a byte of the result.
@@ -13,11 +13,16 @@ says. The limit follows from the memory alone, never from the number of workers.
 The limits are next to the plan, not in it: under `--on_bad_input error` a larger document ends the
 run, and the same command with more memory resumes it. Where such documents are dropped, the limits
 of the first run hold to the end.
+
+A shard has 10,000,000 tokens unless the user says otherwise. Where that would make more than
+`MOST_SHARDS`, from 300 GB of text on, it is doubled until it does not: the size depends on the
+sizes of the inputs alone, and is recorded as every other setting is.
 """
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,9 +31,12 @@ from typing import IO
 import orjson
 
 from tokenmill.base.atomic import keep
-from tokenmill.base.human import parse_bytes
+from tokenmill.base.human import parse_bytes, plural
+from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import CHUNK_BYTES, Plan
+from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.workspace.work_folder import Workspace, read_once
+from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import MAX_DOCUMENT_BYTES
 
@@ -44,6 +52,17 @@ SMALLEST_CHUNK = 256 << 10
 FULL_WORKER = PER_WORKER + PER_CHUNK_BYTE * CHUNK_BYTES
 _ONE_WORKER = PER_DRIVER + 4 * FULL_WORKER  # up to here, half of it is less than two workers need
 LIMITS_FILE = "limits.json"
+# Bytes of text per token: where there are fewer tokens than nearly any text makes, so that nothing
+# is refused that would have fitted; and where there are more than most text makes.
+FEW_TOKENS = {"bytes": 1.0, "chars": 3.0}
+FEW_TOKENS_OF_OTHERS = 6.0
+MANY_TOKENS_OF_OTHERS = 3
+BEST_OF_SHARDS = 0.3  # of their plain size, where they are compressed
+FAST_TOKENIZERS = ("gpt2", "bytes")
+SMALL_JOB = 16 << 20  # bytes that take about half a second
+SMALL_JOB_OF_OTHERS = 1 << 20  # the same for other tokenizers
+MOST_SHARDS = 10_000
+MOST_SHARDS_IN_A_MANIFEST = 300_000  # which is 120 MB
 
 
 @dataclass(frozen=True)
@@ -176,3 +195,63 @@ def one_at_a_time(workspace: Workspace) -> Iterator[Callable[[bool], None]]:
         yield on_large
     finally:
         on_large(False)
+
+
+def text_bytes(sources: Sequence[Source], compression: float) -> int:
+    """Estimate the size of the text, where compressed files grow by the factor `compression`."""
+    packed = [source for source in sources if source.compression or source.kind == "parquet"]
+    plain = sum(source.size for source in sources)
+    return plain + int((compression - 1) * sum(source.size for source in packed))
+
+
+def expected_bytes(plan: Plan) -> int:
+    """Estimate the size of the shards, rather too small."""
+    per_token = FEW_TOKENS.get(plan.settings.tokenizer, FEW_TOKENS_OF_OTHERS)
+    num_tokens = int(text_bytes(plan.sources, 2.5) / per_token)
+    return num_tokens * (4 if plan.settings.dtype == "uint32" else 2)
+
+
+def has_room_for_text(plan: Plan) -> bool:
+    """Return True if the cleaned text fits on the disk too, by a wide margin."""
+    needed = text_bytes(plan.sources, 6) + 4 * expected_bytes(plan)
+    return shutil.disk_usage(plan.workspace.root).free > 2 * needed
+
+
+def is_small_job(plan: Plan) -> bool:
+    """Return True if one process is done before a second one would have started."""
+    is_fast = plan.settings.tokenizer in FAST_TOKENIZERS
+    return text_bytes(plan.sources, 6) < (SMALL_JOB if is_fast else SMALL_JOB_OF_OTHERS)
+
+
+def check_space(plan: Plan, *, shards: bool = True) -> None:
+    """Refuse to start what cannot end: tokens are on disk twice while shards are assembled."""
+    ours = plan.workspace.out_dir if plan.previous is None else plan.workspace.root
+    there = sum(path.stat().st_size for path in ours.rglob("*") if path.is_file())
+    stay_here = shards and plan.destination is None  # uploaded shards are removed here
+    copies = 1.0 + stay_here * (1.0 if plan.settings.compress is None else BEST_OF_SHARDS)
+    needed = int(copies * expected_bytes(plan)) - there
+    free = shutil.disk_usage(plan.workspace.root).free
+    if needed > free:
+        raise PrepareError(
+            f"{plan.workspace.out_dir} has {free:,} bytes free, but about {needed:,} are needed: "
+            f"the dataset of some {expected_bytes(plan):,} bytes"
+            + (", twice while it is made" if copies == 2 else ""),
+            hint="free some space, or write to another disk; nothing was tokenized yet",
+        )
+
+
+def choose_shard_size(settings: Settings, sources: Sequence[Source], *, is_given: bool) -> int:
+    """Return the tokens per shard; a size that the user gave stays, if a manifest can list them."""
+    is_plain = settings.tokenizer in FEW_TOKENS
+    num_tokens = text_bytes(sources, 4) // (1 if is_plain else MANY_TOKENS_OF_OTHERS)
+    size = settings.tokens_per_shard
+    while not is_given and num_tokens > MOST_SHARDS * size:
+        size *= 2
+    num_shards = num_tokens // size
+    if num_shards > MOST_SHARDS_IN_A_MANIFEST:
+        raise PrepareError(
+            f"tokens_per_shard={size} makes {plural(num_shards, 'shard')} or so; a manifest lists "
+            f"at most {MOST_SHARDS_IN_A_MANIFEST:,}",
+            hint="leave tokens_per_shard out, or give a larger one; nothing was tokenized yet",
+        )
+    return size
