@@ -119,7 +119,7 @@ class Editing:
         coming = {}
         for source in self.caps.keys() - self.reached:
             last = self._first_beyond_cap(source) - 1
-            place = int(self._deal.sample_of(source, np.array([last]))[0])
+            place = int(self._deal.samples_of(source, np.array([last]))[0])
             if place >= 0:
                 coming[source] = place + 1
         return coming

@@ -173,6 +173,9 @@ class Preparation:
             if stage.per == UNIT:
                 error.source = self.plan.name_of(error.task)
                 error.message += f", reading {self.plan.range_of(error.task)}"
+            elif stage.per == PACKED_FILE:
+                error.source = self.plan.sources[self.plan.packed_sources[error.task]].name
+                error.message += f", unpacking {error.source}"
         elif error.source:
             keep(self.plan.workspace.failed_file, error.source.encode("utf-8", "replace"))
         if isinstance(error, BadInputError):
