@@ -298,7 +298,7 @@ class TokenDataset(TokenAxis):
         Of large data it is a file in the user's cache folder, built when first asked for.
         """
         if self._by_length is None:
-            from tokenmill.reading.length_index import blocks_of_ends, documents_by_length
+            from tokenmill.reading.length_index import documents_by_length
 
             self.document_ends(0, 0)  # refuses here if nothing says where documents end
             if self.has_index:
@@ -307,10 +307,7 @@ class TokenDataset(TokenAxis):
                 identity = [self.fingerprint, self.end_of_text_id, self.end_of_text_comes]
             key = hashlib.blake2b(repr(identity).encode(), digest_size=16).hexdigest()
             self._by_length = documents_by_length(
-                key,
-                self.path,
-                self.num_tokens,
-                lambda: blocks_of_ends(self.document_ends, self.num_tokens),
+                key, self.path, self.num_tokens, self.document_ends
             )
         return self._by_length
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenmill import BatchLoader
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.augment.augmentation import Rows
-from tokenmill.augment.known_ids import IdRules, KnownIds
+from tokenmill.augment.known_ids import KnownIds
 from tokenmill.augment.row_random import RowRandom
 from tokenmill.batches import BatchForm
 from tokenmill.dataset import from_array
@@ -317,7 +317,7 @@ def test_what_is_banned_moves_with_its_token_and_stays_in_its_row():
     tokens = np.arange(24).reshape(2, 12) + 1
     banned = np.zeros(tokens.shape, bool)
     banned[1, 2:9] = True
-    ids = KnownIds.of([data_of([[1, END]])], None, IdRules(np.dtype(np.int64), True))
+    ids = KnownIds.of([data_of([[1, END]])], None, BatchForm())
     rows = Rows(tokens.copy(), np.array([3, 4]), ids, np.array([12, 12]), None, banned.copy())
 
     DropTokens(0.4).apply(rows, RowRandom(0, 0, rows.samples))

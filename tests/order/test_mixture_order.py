@@ -67,14 +67,14 @@ STAGES = [
 
 
 def test_every_source_runs_through_its_samples_in_order_over_all_stages():
-    source, index = Deal(STAGES, seed=3).locate(np.arange(6000))
+    source, index = Deal(STAGES, seed=3).deal(np.arange(6000))
 
     for s in range(3):
         assert index[source == s].tolist() == list(range((source == s).sum()))
 
 
 def test_blocks_hold_the_shares_of_their_stage():
-    source, _ = Deal(STAGES, seed=3).locate(np.arange(6000))
+    source, _ = Deal(STAGES, seed=3).deal(np.arange(6000))
 
     for stage, stop in zip(STAGES, [1003, 2000, 2100, 2100 + 64 * 60], strict=True):
         dealt = [s for s, _ in plain_deal(stage.parts, stop - stage.start)]
@@ -98,13 +98,13 @@ def test_any_schedule_is_dealt_as_the_plain_version_deals_it(parts, gaps, seed):
     stages = list(zip(starts, map(tuple, parts), strict=False))
     mixture = Deal([MixtureStage(*stage) for stage in stages], seed=seed)
 
-    source, index = mixture.locate(np.arange(600))
+    source, index = mixture.deal(np.arange(600))
 
     plain = plain_mixture(stages, 600, seed)
     assert list(zip(source.tolist(), index.tolist(), strict=True)) == plain
     for s in np.unique(source).tolist():
         mine = np.flatnonzero(source == s)
-        assert mixture.sample_of(s, index[mine]).tolist() == mine.tolist()
+        assert mixture.samples_of(s, index[mine]).tolist() == mine.tolist()
 
 
 def test_the_sources_of_a_small_mixture_are_frozen():
@@ -113,7 +113,7 @@ def test_the_sources_of_a_small_mixture_are_frozen():
     changing = Deal([MixtureStage(0, (7, 2, 1)), MixtureStage(40, (0, 1, 1))], seed=7)
 
     def dealt(mixture, n):
-        return "".join(map(str, mixture.locate(np.arange(n))[0].tolist()))
+        return "".join(map(str, mixture.deal(np.arange(n))[0].tolist()))
 
     assert dealt(steady, 64) == "0000111100000011200100100000000002011200000000000001220001010002"
     assert steady.counts_before(64) == [45, 13, 6]
@@ -127,11 +127,11 @@ def test_a_mixture_of_one_source_is_that_source():
     mixture = Deal([MixtureStage(0, (3,))], seed=1)
     far = np.array([0, 1, 63, 64, 10**6, 2**50])
 
-    source, index = mixture.locate(far)
+    source, index = mixture.deal(far)
 
     assert not source.any()
     assert index.tolist() == far.tolist()
-    assert mixture.sample_of(0, far).tolist() == far.tolist()
+    assert mixture.samples_of(0, far).tolist() == far.tolist()
     assert mixture.counts_before(2**50) == [2**50]
 
 
@@ -139,7 +139,7 @@ def test_far_out_a_mixture_is_still_exact():
     """At sample 10^15 nothing has drifted, and nothing overflows."""
     mixture = Deal([MixtureStage(0, (7, 2, 1))], seed=0)
     block = 10**15 // 64 * 64
-    source, index = mixture.locate(np.arange(block, block + 640))
+    source, index = mixture.deal(np.arange(block, block + 640))
 
     before = mixture.counts_before(block)
 
@@ -154,23 +154,23 @@ def test_far_out_a_mixture_is_still_exact():
 def test_a_sample_of_a_source_is_found_again():
     mixture = Deal(STAGES, seed=3)
     samples = np.arange(6000)
-    source, index = mixture.locate(samples)
+    source, index = mixture.deal(samples)
 
     for s in range(3):
-        assert np.array_equal(mixture.sample_of(s, index[source == s]), samples[source == s])
+        assert np.array_equal(mixture.samples_of(s, index[source == s]), samples[source == s])
 
 
 def test_a_source_that_is_switched_off_for_good_has_no_further_samples():
     mixture = Deal([MixtureStage(0, (1, 1)), MixtureStage(100, (1, 0))], seed=0)
 
-    assert mixture.sample_of(1, np.array([49, 50, 10**9])).tolist()[1:] == [-1, -1]
-    assert mixture.sample_of(1, np.array([49]))[0] < 100
+    assert mixture.samples_of(1, np.array([49, 50, 10**9])).tolist()[1:] == [-1, -1]
+    assert mixture.samples_of(1, np.array([49]))[0] < 100
 
 
 @pytest.mark.parametrize("sample", [0, 1, 63, 64, 65, 1002, 1003, 1004, 2000, 2050, 2100, 5999])
 def test_counts_before_a_sample_are_what_a_loop_counts(sample):
     mixture = Deal(STAGES, seed=3)
-    source, _ = mixture.locate(np.arange(6000))
+    source, _ = mixture.deal(np.arange(6000))
 
     expected = np.bincount(source[:sample], minlength=3).tolist()
 
@@ -179,17 +179,17 @@ def test_counts_before_a_sample_are_what_a_loop_counts(sample):
 
 def test_samples_may_be_asked_for_in_any_order_and_shape():
     mixture = Deal(STAGES, seed=3)
-    source, index = mixture.locate(np.arange(3000))
+    source, index = mixture.deal(np.arange(3000))
     some = np.random.default_rng(0).integers(0, 3000, (7, 30))
 
-    found = mixture.locate(some)
+    found = mixture.deal(some)
 
     assert np.array_equal(found[0], source[some])
     assert np.array_equal(found[1], index[some])
 
 
 def test_no_place_in_a_step_meets_the_same_source_for_ever():
-    source, _ = Deal([MixtureStage(0, (3, 1))], seed=0).locate(np.arange(64 * 400))
+    source, _ = Deal([MixtureStage(0, (3, 1))], seed=0).deal(np.arange(64 * 400))
 
     share_of_place = (source.reshape(-1, 4) == 1).mean(axis=0)
 

@@ -31,7 +31,7 @@ def test_training_shows_loss_speed_and_waiting(trained):
     assert "warning: No .npy file found" in result.stderr
     assert "3 of 3, loss" in result.stderr
     assert "tokens/s, waiting for data" in result.stderr
-    assert "validation loss" in result.stderr
+    assert "val_loss" in result.stderr
 
 
 def test_sample_writes_to_stdout(trained):

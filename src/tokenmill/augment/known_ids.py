@@ -7,20 +7,12 @@ that the augmentations of a list put in themselves.
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from tokenmill.augment.row_random import below
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.dataset import TokenDataset
-
-
-class IdRules(NamedTuple):
-    """What a loader says about the ids of its batches."""
-
-    dtype: np.dtype[Any]
-    check_ids: bool
-    """Whether ids beyond the vocabulary are refused."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,7 @@ class KnownIds:
 
     @classmethod
     def of(
-        cls, datasets: Sequence[TokenDataset], begin_token: int | None, rules: "IdRules"
+        cls, datasets: Sequence[TokenDataset], begin_token: int | None, form: BatchForm
     ) -> "KnownIds":
         """What these datasets, of one tokenizer, say; a loader puts in `begin_token`."""
         names: dict[str, int] = {}
@@ -50,9 +42,9 @@ class KnownIds:
         sizes = [data.vocab_size for data in datasets if data.vocab_size is not None]
         given = [id for data in datasets for id in (data.end_of_text_id, data.begin_token_id)]
         known = {id for id in (*names.values(), *given, begin_token) if id is not None}
-        largest = int(np.iinfo(rules.dtype).max)
+        largest = int(np.iinfo(np.dtype(form.dtype)).max)
         vocab_size = min(sizes, default=None)
-        if rules.check_ids and vocab_size is not None:
+        if form.check_ids and vocab_size is not None:
             largest = min(largest, vocab_size - 1)
         return cls(
             path=datasets[0].path,

@@ -12,7 +12,6 @@ markup.py        HTML and SVG by construction, plots with axes
 suggest.py       errors that list the known names, and "did you mean"
 signatures.py    keyword arguments that are written down once and shown everywhere
 strict_json.py   JSON and file names from strangers
-redact.py        no secret in a message
 zstd.py          the zstd library of this version of Python
 groups.py        groups of equal numbers in an array
 """

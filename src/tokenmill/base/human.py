@@ -9,6 +9,11 @@ from collections.abc import Iterable
 
 _COUNT = re.compile(r"(-?\d[\d_,]*(?:\.\d+)?)\s*([kmbgt]?)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
+# A query or a fragment may hold a signature (X-Amz-*, Policy, Key-Pair-Id): none is worth showing.
+_ADDRESS = re.compile(
+    r"([a-zA-Z][a-zA-Z0-9+.-]*://)(?:[^\s/@'\"<>]*@)?([^\s?#'\"<>]*)[?#]?[^\s'\"<>]*"
+)
+_SECRET = re.compile(r"\bhf_[A-Za-z0-9_]+|\b[Bb]earer\s+[^\s'\"]+|\bX-Amz-[A-Za-z-]+=[^\s&'\"]+")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 
 
@@ -110,6 +115,15 @@ def visible(text: str | bytes) -> str:
 def one_line(text: str | bytes) -> str:
     """Make text printable, and put it on one line."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def redact(text: str) -> str:
+    """Cut access tokens, user names in addresses and query strings out of a text.
+
+    >>> redact("GET https://ann:pw@cdn.example/x.bin?X-Amz-Signature=ab12 with hf_AbCdEf123")
+    'GET https://cdn.example/x.bin with ***'
+    """
+    return _SECRET.sub("***", _ADDRESS.sub(r"\1\2", text))
 
 
 def _written_out(c: str) -> str:

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
-import numpy as np
-
 from tokenmill.base.suggest import one_of
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.batch_maker import BatchMaker, FindBanned, FindDocuments
@@ -65,15 +63,13 @@ class RunSettings:
         if not self.augment:
             return None
         from tokenmill.augment.augmenter import make_augmenter  # only when used
-        from tokenmill.augment.known_ids import IdRules
 
-        rules = IdRules(np.dtype(self.form.dtype), self.form.check_ids)
         return make_augmenter(
             self.augment,
             datasets,
             self.order.seed,
             self.order.begin_token,
-            rules,
+            self.form,
             hides_documents=not self.shows_documents,
         )
 

@@ -30,7 +30,6 @@ import click
 
 from tokenmill.base.human import visible
 from tokenmill.base.suggest import did_you_mean
-from tokenmill.cli.outcome import as_flags
 from tokenmill.errors import TokenmillError
 from tokenmill.version import __version__
 
@@ -163,6 +162,8 @@ def _explain(misuse: click.ClickException) -> str:
 
 def _in_flags_of(words: list[str], text: str) -> str:
     """Return an error in the words of the command that was typed."""
+    from tokenmill.cli.outcome import as_flags  # only after a mistake
+
     names = [word for word in words if not word.startswith("-")]
     command: click.Command | None = tokenmill
     while isinstance(command, click.Group):

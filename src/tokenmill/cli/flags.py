@@ -118,7 +118,7 @@ def _help(text: str, choices: tuple[str, ...], default: Any) -> str:
         return text
     if default is True:
         default = "yes"
-    elif isinstance(default, int) and default >= 10_000:
+    elif isinstance(default, int):
         default = f"{default:,}"
     elif isinstance(default, float):
         default = f"{default:g}"

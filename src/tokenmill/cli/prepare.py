@@ -152,15 +152,18 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
     yield from (f"  cleaned   {line}" for line in summary.changed_lines)
     if summary.lines_dropped:
         yield f"  lines     dropped {summary.lines_dropped:,} seen before"
-    item_size = 2 if summary.dtype == "uint16" else 4
-    named = summary.named_splits.items()
-    of_named = sum(split["tokens"] for _, split in named)
-    size = human_bytes((summary.train_tokens + summary.val_tokens + of_named) * item_size)
-    more = "".join(f"{s['tokens']:,} {name} in {s['shards']:,}, " for name, s in named)
-    yield (
-        f"  tokens    {summary.train_tokens:,} train in {plural(summary.train_shards, 'shard')}, "
-        f"{summary.val_tokens:,} val in {summary.val_shards:,}, {more}{summary.dtype}, {size}"
+    splits = {
+        "train": {"tokens": summary.train_tokens, "shards": summary.train_shards},
+        "val": {"tokens": summary.val_tokens, "shards": summary.val_shards},
+        **summary.named_splits,
+    }
+    counts = ", ".join(
+        f"{split['tokens']:,} {name} in {plural(split['shards'], 'shard')}"
+        for name, split in splits.items()
     )
+    item_size = 2 if summary.dtype == "uint16" else 4
+    size = human_bytes(sum(split["tokens"] for split in splits.values()) * item_size)
+    yield f"  tokens    {counts}, {summary.dtype}, {size}"
     yield from (f"  note      {in_flags(note)}" for note in summary.notes)
     if summary.already_there:
         yield f"Nothing to write to {summary.out_dir}"

@@ -30,7 +30,7 @@ def command(
         tokenmill sample runs/gpt --temperature 0 --max_new_tokens 50
     """
     needs_torch("tokenmill sample")
-    from tokenmill.train.sample_text import sample
+    from tokenmill.train.start import sample
 
     samples = [
         {"seed": s, "text": sample(run, prompt or "", top_k=top_k or None, seed=s, **how)}

@@ -1,7 +1,6 @@
 """The names and arguments of the scripts that this library grew from, each a thin layer on it.
 
-tokenized_dataset.py  TokenizedDataset: a folder of token shards, `get_batch(batch_size, device)`
-gpt_data_loader.py    GPTDataLoader: text in memory or a dataset folder, `get_batch(split)`
+get_batch.py          TokenizedDataset: shards of a folder; GPTDataLoader: these, or a text
 local_files.py        LocalTokenizedDataset(Fixed), StreamingDataset, create_dataloaders
 local_data_module.py  LocalDataModule: the same files as a Lightning data module
 fetch_shards.py       download_tokenized_data: shards from the hub into a folder
@@ -18,7 +17,8 @@ TYPE_CHECKING = False  # as in tokenmill/__init__.py
 
 if TYPE_CHECKING:
     from tokenmill.compat.fetch_shards import download_tokenized_data as download_tokenized_data
-    from tokenmill.compat.gpt_data_loader import GPTDataLoader as GPTDataLoader
+    from tokenmill.compat.get_batch import GPTDataLoader as GPTDataLoader
+    from tokenmill.compat.get_batch import TokenizedDataset as TokenizedDataset
     from tokenmill.compat.local_data_module import LocalDataModule as LocalDataModule
     from tokenmill.compat.local_files import LocalTokenizedDataset as LocalTokenizedDataset
     from tokenmill.compat.local_files import (
@@ -26,17 +26,16 @@ if TYPE_CHECKING:
     )
     from tokenmill.compat.local_files import StreamingDataset as StreamingDataset
     from tokenmill.compat.local_files import create_dataloaders as create_dataloaders
-    from tokenmill.compat.tokenized_dataset import TokenizedDataset as TokenizedDataset
 
 # Imported when first asked for: Lightning comes with LocalDataModule only, torch not with a
 # download.
 _HOME_OF = {
-    "GPTDataLoader": "tokenmill.compat.gpt_data_loader",
+    "GPTDataLoader": "tokenmill.compat.get_batch",
     "LocalDataModule": "tokenmill.compat.local_data_module",
     "LocalTokenizedDataset": "tokenmill.compat.local_files",
     "LocalTokenizedDatasetFixed": "tokenmill.compat.local_files",
     "StreamingDataset": "tokenmill.compat.local_files",
-    "TokenizedDataset": "tokenmill.compat.tokenized_dataset",
+    "TokenizedDataset": "tokenmill.compat.get_batch",
     "create_dataloaders": "tokenmill.compat.local_files",
     "download_tokenized_data": "tokenmill.compat.fetch_shards",
 }

@@ -28,7 +28,6 @@ from tokenmill.conversion.document_stream import (
     CHUNK,
     DocumentStream,
     StreamRules,
-    fitting,
     id_first,
     stream,
 )
@@ -218,12 +217,12 @@ class Conversion:
         described = first if self.tokenizer is None else self.tokenizer
         self.rules = StreamRules(
             to,
+            self.dtype,
             end_of_text_id=described.end_of_text_id,
             vocab_size=self.tokenizer.vocab_size if self.tokenizer else None,
             add_end_of_text=add_end_of_text,
             allow_lost_documents=allow_lost_documents,
         )
-        self._check_end_of_text_id(first)
 
     @property
     def id_comes_first(self) -> bool:
@@ -268,7 +267,7 @@ class Conversion:
         if self.id_comes_first:
             chunks = id_first(chunks, self.rules)
         for ids, ends in chunks:
-            writer.add(fitting(ids, self.dtype, num_tokens), ends)
+            writer.add(ids, ends)
             num_tokens += len(ids)
         return num_tokens
 
@@ -340,18 +339,6 @@ class Conversion:
                 f"tokens_per_shard {asked:,}: {self.to.name} shards have 1 to {most:,}"
             )
         return asked
-
-    def _check_end_of_text_id(self, data: TokenDataset) -> None:
-        """Where readers know only one end-of-text id, documents with another one are lost."""
-        known = self.to.end_of_text_id_of(self.dtype)
-        ours = self.rules.end_of_text_id
-        is_lost = known not in (None, ours) and data.knows_documents
-        if is_lost and not self.rules.allow_lost_documents:
-            raise FormatError(
-                f"documents end with id {ours}, but in {self.to.name} files of {self.dtype.name} "
-                f"with {known}: readers would not find them",
-                hint="pass allow_lost_documents=True to write it so",
-            )
 
 
 def _splits_of(whole: TokenDataset) -> dict[str | None, TokenDataset]:

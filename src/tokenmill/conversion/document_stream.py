@@ -25,6 +25,7 @@ class StreamRules:
     """What the target asks of documents, and what the caller allows."""
 
     to: TokenFormat
+    dtype: np.dtype[Any]
     end_of_text_id: int | None
     vocab_size: int | None
     add_end_of_text: bool
@@ -84,7 +85,7 @@ def stream(data: TokenDataset, rules: StreamRules) -> Chunks:
             ends = np.array([len(ids)])
         if rules.to.documents_by_id and data.knows_documents:
             ids, ends = _known_by_id(ids, ends, rules, data, start)
-        yield ids, ends
+        yield _fitting(ids, rules.dtype, start), ends
 
 
 def _check_documents(data: TokenDataset, rules: StreamRules) -> None:
@@ -106,6 +107,13 @@ def _check_documents(data: TokenDataset, rules: StreamRules) -> None:
         raise FormatError(
             f"only an index says where documents of {data.path} end, and the target has none",
             hint="name the id between them with end_of_text=, or pass allow_lost_documents=True",
+        )
+    only_known = rules.to.end_of_text_id_of(rules.dtype)
+    if only_known not in (None, rules.end_of_text_id) and data.knows_documents:
+        raise FormatError(
+            f"documents end with id {rules.end_of_text_id}, but in {rules.to.name} files of "
+            f"{rules.dtype.name} with {only_known}: readers would not find them",
+            hint="pass allow_lost_documents=True to write it so",
         )
 
 
@@ -168,7 +176,7 @@ def id_first(chunks: Chunks, rules: StreamRules) -> Chunks:
         yield held, np.empty(0, np.int64)
 
 
-def fitting(tokens: np.ndarray, dtype: np.dtype[Any], position: int) -> np.ndarray:
+def _fitting(tokens: np.ndarray, dtype: np.dtype[Any], position: int) -> np.ndarray:
     """Return the same ids in another type; one that does not fit is refused."""
     if len(tokens) == 0 or np.can_cast(tokens.dtype, dtype, casting="safe"):
         return tokens.astype(dtype, copy=False)

@@ -119,7 +119,7 @@ class Editing:
         for source in self.caps.keys() - self.reached:
             epochs, _ = self.caps[source]
             last = self.sources[source].first_of_epoch(epochs) - 1
-            place = int(self._deal.sample_of(source, np.array([last]))[0])
+            place = int(self._deal.samples_of(source, np.array([last]))[0])
             if place >= 0:
                 coming[source] = place + 1
         return coming

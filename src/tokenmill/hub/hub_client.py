@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from tokenmill.base.atomic import new_file
-from tokenmill.base.human import one_line
-from tokenmill.base.redact import redact
+from tokenmill.base.human import one_line, redact
 from tokenmill.base.retry import TRANSIENT_STATUS, RetryClock, Transient, seconds_asked_for
 from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import DownloadError, MissingExtraError

@@ -14,7 +14,6 @@ import queue
 import shutil
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -170,16 +169,13 @@ def _in_parallel(
     Threads of our own: the process would wait for those of an executor before it ends, and one that
     reads from a dead connection notices nothing for a whole timeout.
     """
-    todo: queue.SimpleQueue[HubFile] = queue.SimpleQueue()
-    for file in files:
-        todo.put(file)
+    todo = iter(files)  # shared: each file is taken by one thread
     outcomes: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
 
     def run() -> None:
         try:
-            with suppress(queue.Empty):
-                while True:
-                    work(todo.get_nowait())
+            for file in todo:
+                work(file)
             outcomes.put(None)
         except BaseException as error:  # raised again below
             outcomes.put(error)

@@ -26,7 +26,7 @@ such a group touches up to 513 shards.
 All steps are bijections for every K, and all are undone by arithmetic.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,17 +91,10 @@ class Blocks:
     def _within_groups(
         self, place: np.ndarray, count: int, seed: int, epoch: int, *, inverse: bool
     ) -> np.ndarray:
-        """Shuffle (or restore) each group of places with keys of its own."""
         size = self.windows_per_block * self.blocks_per_group
         group = place // size
-        moved = np.empty(place.shape, np.int64)
-        for g in np.unique(group).tolist():
-            here = group == g
-            first = g * size
-            keys = round_keys(seed, epoch, _KEYS_OF_GROUP, g + 1)
-            length = min(size, count - first)
-            moved[here] = permute(place[here] - first, length, keys, inverse=inverse) + first
-        return moved
+        bounds = {g: (g * size, min(g * size + size, count)) for g in np.unique(group).tolist()}
+        return _shuffle_groups(place, group, bounds, seed, epoch, inverse)
 
 
 class ShardBlocks:
@@ -158,14 +151,24 @@ class ShardBlocks:
     def _within_groups(
         self, place: np.ndarray, places: np.ndarray, seed: int, epoch: int, *, inverse: bool
     ) -> np.ndarray:
-        """Shuffle (or restore) each group of places with keys of its own."""
         edges = np.append(places[: -1 : self.blocks_per_group], places[-1])
         group = np.searchsorted(edges, place, side="right") - 1
-        moved = np.empty(place.shape, np.int64)
-        for g in np.unique(group).tolist():
-            here = group == g
-            first = int(edges[g])
-            length = int(edges[g + 1] - edges[g])
-            keys = round_keys(seed, epoch, _KEYS_OF_GROUP, g + 1)
-            moved[here] = permute(place[here] - first, length, keys, inverse=inverse) + first
-        return moved
+        bounds = {g: (int(edges[g]), int(edges[g + 1])) for g in np.unique(group).tolist()}
+        return _shuffle_groups(place, group, bounds, seed, epoch, inverse)
+
+
+def _shuffle_groups(
+    place: np.ndarray,
+    group: np.ndarray,
+    bounds: Mapping[int, tuple[int, int]],
+    seed: int,
+    epoch: int,
+    inverse: bool,
+) -> np.ndarray:
+    """Shuffle (or restore) each group of places, first .. stop-1, with keys of its own."""
+    moved = np.empty(place.shape, np.int64)
+    for g, (first, stop) in bounds.items():
+        here = group == g
+        keys = round_keys(seed, epoch, _KEYS_OF_GROUP, g + 1)
+        moved[here] = permute(place[here] - first, stop - first, keys, inverse=inverse) + first
+    return moved

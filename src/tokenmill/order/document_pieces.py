@@ -143,12 +143,6 @@ class DocumentPieces:
         number: np.ndarray = self._starts[run] + within + np.where(is_rest, 0, piece)
         return number
 
-    def count_in(self, document: np.ndarray) -> np.ndarray:
-        """How many pieces each document has."""
-        kind = np.searchsorted(self._document_starts, document, side="right") - 1
-        count: np.ndarray = self._full[kind] + (self._run_of_rest[kind] >= 0)
-        return count
-
     def length_of(self, number: np.ndarray) -> np.ndarray:
         """The length of each piece."""
         length: np.ndarray = self._length[np.searchsorted(self._starts, number, side="right") - 1]

@@ -59,7 +59,7 @@ class Deal:
             counts = self._counts_in(stage, end - start)
             self._before[stage + 1] = self._before[stage] + counts
 
-    def locate(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def deal(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source of each sample, and which sample of that source it is."""
         flat = samples.reshape(-1)
         source = np.empty(flat.shape, np.int64)
@@ -69,12 +69,12 @@ class Deal:
             here = np.flatnonzero(stages == stage)
             block, slot = np.divmod(flat[here] - self._starts[stage], SAMPLES_PER_BLOCK)
             blocks, row = np.unique(block, return_inverse=True)
-            sources, indices = self._deal(stage, blocks)
+            sources, indices = self._deal_blocks(stage, blocks)
             source[here] = sources[row, slot]
             index[here] = indices[row, slot]
         return source.reshape(samples.shape), index.reshape(samples.shape)
 
-    def sample_of(self, source: int, index: np.ndarray) -> np.ndarray:
+    def samples_of(self, source: int, index: np.ndarray) -> np.ndarray:
         """The sample number that is the index-th of a source, or -1 if none ever is."""
         found = np.full(index.shape, -1, np.int64)
         stages = np.searchsorted(self._before[:, source], index, side="right") - 1
@@ -85,7 +85,7 @@ class Deal:
             within = index[here] - self._before[stage, source]
             block = self._shares[stage].number_of(source, within) // SAMPLES_PER_BLOCK
             blocks, row = np.unique(block, return_inverse=True)
-            sources, indices = self._deal(stage, blocks)
+            sources, indices = self._deal_blocks(stage, blocks)
             # Which of the 64 slots of its block holds it.
             hit = (sources[row] == source) & (indices[row] == index[here][:, None])
             found[here] = self._starts[stage] + block * SAMPLES_PER_BLOCK + hit.argmax(axis=1)
@@ -102,11 +102,11 @@ class Deal:
         whole, rest = divmod(number, SAMPLES_PER_BLOCK)
         counts = np.array(self._shares[stage].counts(whole * SAMPLES_PER_BLOCK), np.int64)
         if rest:
-            sources, _ = self._deal(stage, np.array([whole]))
+            sources, _ = self._deal_blocks(stage, np.array([whole]))
             counts += np.bincount(sources[0, :rest], minlength=self.num_sources)
         return counts
 
-    def _deal(self, stage: int, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _deal_blocks(self, stage: int, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sources and their sample numbers in whole blocks of a stage: two (blocks, 64) arrays."""
         number = blocks[:, None] * SAMPLES_PER_BLOCK + np.arange(SAMPLES_PER_BLOCK)
         numbered = number.astype(np.uint64)
@@ -128,26 +128,17 @@ class Deal:
         return source, index + self._before[stage][source]
 
 
-class MixtureOrder(Order):
+class MixtureOrder(Deal, Order):
     """An order that deals its samples to the orders of several sources."""
 
     def __init__(
         self, sources: Sequence[SourceOrder], stages: Sequence[MixtureStage], *, seed: int
     ) -> None:
+        super().__init__(stages, seed=seed)
         self._sources = tuple(sources)
         self.block_size = sources[0].block_size
         self.spans_per_row = max(source.spans_per_row for source in sources)
-        self._deal = Deal(stages, seed=seed)
 
     @property
     def sources(self) -> Sequence[SourceOrder]:
         return self._sources
-
-    def deal(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._deal.locate(samples)
-
-    def samples_of(self, source: int, index: np.ndarray) -> np.ndarray:
-        return self._deal.sample_of(source, index)
-
-    def counts_before(self, sample: int) -> list[int]:
-        return self._deal.counts_before(sample)

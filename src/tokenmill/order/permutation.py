@@ -52,39 +52,34 @@ def round_keys(*entropy: int) -> np.ndarray:
 
 def permute(x: np.ndarray, n: int, keys: np.ndarray, *, inverse: bool = False) -> np.ndarray:
     """Send each of `x`, all in range(n), to its image under the permutation of these keys."""
-    numbers = np.ascontiguousarray(x, np.int64)
-    sizes = np.array([n])
-    if kernel.compiled is not None:
-        images = np.empty_like(numbers)
-        kernel.compiled.permute(images, numbers, None, sizes, keys, inverse)
-        return images
-    flat = numbers.reshape(-1)
-    return _permute(flat, np.zeros_like(flat), sizes, keys[None], inverse).reshape(x.shape)
+    numbers = np.ascontiguousarray(x, np.int64).reshape(-1)
+    return permute_each(numbers, None, np.array([n]), keys[None], inverse=inverse).reshape(x.shape)
 
 
 def permute_each(
-    x: np.ndarray, which: np.ndarray, sizes: np.ndarray, keys: np.ndarray, *, inverse: bool = False
+    x: np.ndarray,
+    which: np.ndarray | None,
+    sizes: np.ndarray,
+    keys: np.ndarray,
+    *,
+    inverse: bool = False,
 ) -> np.ndarray:
     """`permute` where every number has a permutation: x[i] in range(sizes[w]), w = which[i].
 
     `x` and `which` are (numbers,) int64, `sizes` (permutations,), `keys` (permutations, rounds).
+    Without `which` all have the first permutation.
     """
     if kernel.compiled is not None:
         images = np.empty_like(x)
         kernel.compiled.permute(images, x, which, sizes, keys, inverse)
         return images
-    return _permute(x, which, sizes, keys, inverse)
-
-
-def _permute(
-    x: np.ndarray, which: np.ndarray, sizes: np.ndarray, keys: np.ndarray, inverse: bool
-) -> np.ndarray:
-    """One pass for all numbers, then again for those that fell outside their range."""
+    which = np.zeros_like(x) if which is None else which
     size = sizes.astype(np.uint64)[which]
     if (x < 0).any() or (x.astype(np.uint64) >= size).any():
         raise ValueError("a number is not in the range of its permutation")
     half_bits = (np.searchsorted(_POWERS_OF_FOUR, sizes.astype(np.uint64)) + 1).astype(np.uint64)
     image = x.astype(np.uint64)
+    # One pass for all numbers, then again for those that fell outside their range.
     outside = np.arange(len(x))
     while outside.size:
         group = which[outside]

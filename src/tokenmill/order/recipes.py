@@ -10,7 +10,7 @@ however many documents there are. The rows and their padding are those of packin
 
 import functools
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,27 +19,12 @@ import numpy as np
 from tokenmill import kernel
 
 
-@dataclass(frozen=True, slots=True)
-class _Filled:
-    """Rows that were filled alike: pieces of one length on top of what was in the rows before."""
+class _Group(NamedTuple):
+    """Some neighbours of rows that are filled alike."""
 
-    below: "_Filled | None"
-    skipped: int
-    """Rows of `below` that come before ours: row o of these is row skipped + o of those."""
-    length: int
-    count: int
-    """Pieces of this length in each row."""
-    first: int
-    """Number of the first piece, among all of this length."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Some neighbours of rows that were filled alike; None for rows that do not exist yet."""
-
-    filled: _Filled | None
-    skipped: int
     rows: int
+    entries: tuple[tuple[int, int, int], ...]
+    """Length, count and first of what is in them: see `Recipes`. Empty: they do not exist yet."""
 
 
 class PiecesOfRows(NamedTuple):
@@ -131,25 +116,40 @@ def pack(lengths: Sequence[int], counts: Sequence[int], capacity: int) -> Recipe
     for length, pieces in zip(reversed(lengths), reversed(counts), strict=True):
         placed = 0
         while placed < pieces:
-            space, group = open_rows.take(length) or (capacity, _Group(None, 0, pieces))
+            space, group = open_rows.take(length) or (capacity, _Group(pieces, ()))
             each = space // length
             rows = min(group.rows, (pieces - placed) // each)
             if not rows:  # too few are left to fill one more row
                 rows = 1
                 each = pieces - placed
-            if group.filled is not None and group.rows > rows:
-                rest = _Group(group.filled, group.skipped + rows, group.rows - rows)
-                open_rows.put(space, rest)
-            filled = _Filled(group.filled, group.skipped, length, each, placed)
-            open_rows.put(space - each * length, _Group(filled, 0, rows))
+            if group.entries and group.rows > rows:
+                rest = tuple((size, n, first + rows * n) for size, n, first in group.entries)
+                open_rows.put(space, _Group(group.rows - rows, rest))
+            entries = (*group.entries, (length, each, placed))
+            open_rows.put(space - each * length, _Group(rows, entries))
             placed += rows * each
-    return _table(open_rows)
+    groups = list(open_rows)
+    table = np.array([entry for group in groups for entry in group.entries], np.int64)
+    length_of, count_of, first_of = table.reshape(-1, 3).T.copy()
+    return Recipes(
+        np.cumsum([0, *(group.rows for group in groups)], dtype=np.int64),
+        np.cumsum([0, *(len(group.entries) for group in groups)], dtype=np.int64),
+        length_of,
+        count_of,
+        first_of,
+    )
 
 
 def one_each(lengths: Sequence[int], counts: Sequence[int]) -> Recipes:
     """A row for every piece, the shortest first."""
-    alone = (_Filled(None, 0, length, 1, 0) for length in lengths)
-    return _table(_Group(filled, 0, rows) for filled, rows in zip(alone, counts, strict=True))
+    num = len(lengths)
+    return Recipes(
+        np.append(0, np.cumsum(counts, dtype=np.int64)),
+        np.arange(num + 1),
+        np.array(lengths, np.int64),
+        np.ones(num, np.int64),
+        np.zeros(num, np.int64),
+    )
 
 
 class _OpenRows:
@@ -180,28 +180,3 @@ class _OpenRows:
         """From the fullest rows to the emptiest; of one space, the earliest group first."""
         for space in self._spaces:
             yield from self._groups[space]
-
-
-def _table(groups: Iterable[_Group]) -> Recipes:
-    rows = [0]
-    num_entries = [0]
-    entries: list[tuple[int, int, int]] = []
-    for group in groups:
-        filled = group.filled
-        skipped = group.skipped
-        mine = []
-        while filled is not None:
-            mine.append((filled.length, filled.count, filled.first + skipped * filled.count))
-            skipped += filled.skipped
-            filled = filled.below
-        entries += reversed(mine)
-        rows.append(group.rows)
-        num_entries.append(len(mine))
-    length, count, first = np.array(entries, np.int64).reshape(-1, 3).T
-    return Recipes(
-        np.cumsum(rows, dtype=np.int64),
-        np.cumsum(num_entries, dtype=np.int64),
-        np.ascontiguousarray(length),
-        np.ascontiguousarray(count),
-        np.ascontiguousarray(first),
-    )

@@ -73,23 +73,15 @@ class RowOrder(SourceOrder):
         """Tokens of the axis."""
         return int((self.documents.lengths * self.documents.counts).sum())
 
-    @property
-    def num_padding(self) -> int:
-        """Tokens of padding in an epoch."""
-        return self.samples_per_epoch * self.pieces.capacity - self.pieces.num_tokens
-
-    @property
-    def num_targets(self) -> int:
-        """Targets in an epoch: of every piece all tokens but the first."""
-        return self.pieces.num_tokens - int(self.pieces.count_of.sum())
-
     def facts(self) -> dict[str, int]:
+        pieces = self.pieces
         return {
             "rows_per_epoch": self.samples_per_epoch,
             "documents": int(self.documents.counts.sum()),
-            "cut_documents": self.pieces.num_cut,
-            "targets_per_epoch": self.num_targets,
-            "padding_per_epoch": self.num_padding,
+            "cut_documents": pieces.num_cut,
+            # Of every piece all tokens but the first are targets.
+            "targets_per_epoch": pieces.num_tokens - int(pieces.count_of.sum()),
+            "padding_per_epoch": self.samples_per_epoch * pieces.capacity - pieces.num_tokens,
         }
 
     def rows(self, samples: np.ndarray) -> Spans:

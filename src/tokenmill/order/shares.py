@@ -13,9 +13,9 @@ small its weight and however many sources there are. After each full period it i
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,31 +60,43 @@ class _Node(NamedTuple):
     right: "_Node | int"
 
 
+class _Climb(NamedTuple):
+    """A step up to a node, whose first n samples have (n * a + rounding) // b of this side."""
+
+    a: int
+    b: int
+    rounding: int
+
+
+def _climbs(node: "_Node | int", above: tuple[_Climb, ...] = ()) -> Iterator[Any]:
+    """Yield (source, steps from its leaf to the root) for each source below a node."""
+    if isinstance(node, int):
+        yield node, above
+        return
+    a, b, left, right = node
+    yield from _climbs(left, (_Climb(a, b, b // 2), *above))
+    # n - (n * a + b // 2) // b, as a share of its own
+    yield from _climbs(right, (_Climb(b - a, b, b - 1 - b // 2), *above))
+
+
 class Shares:
     """An endless division of sample numbers 0, 1, 2, ... among sources."""
 
     def __init__(self, parts: Sequence[int]) -> None:
         self.parts = tuple(parts)
         # Ties go to the source named first, so that equal weights always give the same tree.
-        heap: list[tuple[int, int, _Node | int, list[int]]] = [
-            (part, source, source, [source]) for source, part in enumerate(parts) if part
+        heap: list[tuple[int, int, _Node | int]] = [
+            (part, source, source) for source, part in enumerate(parts) if part
         ]
-        # For each source, its steps from leaf to root: (parts of this side, of both, rounding).
-        self._climbs: dict[int, list[tuple[int, int, int]]] = {s: [] for _, s, _, _ in heap}
         heapq.heapify(heap)
         while len(heap) > 1:
-            small, first, right, right_sources = heapq.heappop(heap)
-            large, second, left, left_sources = heapq.heappop(heap)
+            small, first, right = heapq.heappop(heap)
+            large, second, left = heapq.heappop(heap)
             common = math.gcd(small, large)
-            a = large // common
-            b = (small + large) // common
-            for source in left_sources:
-                self._climbs[source].append((a, b, b // 2))
-            for source in right_sources:  # n - (n * a + b // 2) // b, as a share of its own
-                self._climbs[source].append((b - a, b, b - 1 - b // 2))
-            both = _Node(a, b, left, right), left_sources + right_sources
-            heapq.heappush(heap, (small + large, min(first, second), *both))
+            node = _Node(large // common, (small + large) // common, left, right)
+            heapq.heappush(heap, (small + large, min(first, second), node))
         self._root = heap[0][2]
+        self._climbs = dict(_climbs(self._root))
 
     def locate(self, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source of each sample number, and which number it is within that source."""

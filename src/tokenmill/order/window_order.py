@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tokenmill.order.arrangement import Arrangement, draw
-from tokenmill.order.order import ANYWHERE, SourceOrder, TargetRanges, by_epoch
+from tokenmill.order.arrangement import Arrangement, Shuffle, draw
+from tokenmill.order.order import SourceOrder, TargetRanges, by_epoch
 from tokenmill.order.spans import Spans, whole_rows
 from tokenmill.order.windows import Windows
 
@@ -60,31 +60,20 @@ class WindowOrder(SourceOrder):
             yield TargetRanges(first, first + windows.count * windows.block_size, times)
 
     def possible_targets(self) -> Iterator[TargetRanges]:
-        yield all_but_the_first(self.windows)
+        """All tokens that follow another one."""
+        yield TargetRanges(np.array([1]), np.array([self.windows.num_tokens]))
 
 
-class RandomOrder(SourceOrder):
+class RandomOrder(WindowOrder):
     """Windows drawn from anywhere, with replacement; an epoch is as many draws as windows fit."""
-
-    name = "random"
-    locality = ANYWHERE
 
     def __init__(self, windows: Windows) -> None:
         if windows.phase:
             raise ValueError('phase=True has no meaning with order="random": no boundary is fixed')
-        self.windows = windows
-        self.block_size = windows.block_size
-        self.tail = windows.slack
-
-    @property
-    def samples_per_epoch(self) -> int:
-        return self.windows.count
-
-    def rows(self, samples: np.ndarray) -> Spans:
-        return whole_rows(self.starts(samples), self.block_size + 1)
+        super().__init__(windows, Shuffle())
+        self.name = "random"
 
     def starts(self, samples: np.ndarray) -> np.ndarray:
-        """The first token of each sample of a 1-D array."""
         windows = self.windows
         return draw(samples, windows.num_tokens - windows.block_size, seed=windows.seed)
 
@@ -105,11 +94,3 @@ class RandomOrder(SourceOrder):
         """Yield the targets of each draw; an epoch may have any."""
         edges = (self.first_of_epoch(epoch) for epoch in (epochs.start, epochs.stop))
         return self._located_targets(*edges)
-
-    def possible_targets(self) -> Iterator[TargetRanges]:
-        yield all_but_the_first(self.windows)
-
-
-def all_but_the_first(windows: Windows) -> TargetRanges:
-    """All tokens that follow another one."""
-    return TargetRanges(np.array([1]), np.array([windows.num_tokens]))

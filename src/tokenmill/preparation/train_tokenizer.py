@@ -62,10 +62,9 @@ from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.tokens.bytes_and_chars import BytesTokenizer
-from tokenmill.tokens.merges import learn_merges
+from tokenmill.tokens.merges import TrainedTokenizer, learn_merges
 from tokenmill.tokens.split_patterns import PATTERNS, find_pattern
 from tokenmill.tokens.tiktoken_file import END_OF_TEXT
-from tokenmill.tokens.trained_files import TrainedTokenizer
 from tokenmill.tokens.words import check_pattern
 
 JSON_FILE = "tokenizer.json"

@@ -10,6 +10,5 @@ Nothing here knows a format: `formats/` describes files as `TokenFile`, this roo
  shard_cache.py       blocks and files from a store, or unpacked, in a folder of bounded size
  block_reader.py      files that are read in blocks of 1 MiB: compressed ones, those in a store
  document_index.py    where documents end: from an index, or by scanning for an id
- length_sort.py       documents sorted by length, in bounded memory
- length_index.py      the same as a file in the user's cache folder, built once
+ length_index.py      documents sorted by length, as a file in the user's cache folder
 """

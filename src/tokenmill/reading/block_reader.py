@@ -63,9 +63,6 @@ class BlockReader(ShardReader):
     def of(self, files: Sequence[TokenFile]) -> "BlockReader":
         return type(self)(files, self.cache, backend=self.backend, verify=self.verify)
 
-    def sampler(self) -> ShardReader:
-        return self
-
     def has_blocks(self, i: int) -> bool:
         """Return True if a part of file i can be had, and checked, without the rest."""
         packed = self.files[i].packed

@@ -10,7 +10,6 @@ Tokens after the last end (a document that a split cut) count as one more docume
 belongs to exactly one.
 """
 
-import functools
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -27,32 +26,74 @@ BLOCK = 1 << 22  # tokens a scan looks at in one go: 8 MB of uint16
 
 
 class Documents(ABC):
-    """Where documents end."""
+    """Where documents end: a table of ends for each stretch of the axis, loaded when needed."""
+
+    def __init__(self, edges: np.ndarray) -> None:
+        """`edges`: where the stretches begin, and where the last one ends."""
+        self._starts = edges
+        self._tables = RecentlyUsed(self._load, MAX_OPEN)
+        self._before = np.zeros(len(edges), np.int64)  # ends in all tables before each, and in all
+        self._num_counted = 0  # tables, so far
+
+    @abstractmethod
+    def _load(self, i: int) -> np.ndarray:
+        """Return the ends in stretch i, counted from its first token: sorted int64."""
+
+    def _num_ends(self, i: int) -> int:
+        return len(self._tables[i])
 
     def ranges(self, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First token, and the one after the last, of each document."""
+        """Return the first token, and the one after the last, of each document."""
         return self._ends(documents - 1), self._ends(documents)
+
+    def at(self, position: int) -> int:
+        """Return the document that holds the token at this position."""
+        i = int(np.searchsorted(self._starts, position, side="right")) - 1
+        while self._num_counted < i:
+            self._count_next()
+        inside = position - int(self._starts[i])
+        return int(self._before[i]) + int(np.searchsorted(self._tables[i], inside, side="right"))
 
     def _end(self, document: int) -> int:
         return int(self._ends(np.array([document]))[0])
 
-    @abstractmethod
     def _ends(self, documents: np.ndarray) -> np.ndarray:
-        """Where each document ends; 0 for the one before the first."""
+        """Return where each document ends; 0 for the one before the first."""
+        last = int(documents.max(initial=-1))
+        while self._before[self._num_counted] <= last and self._count_next():
+            pass
+        before = self._before[: self._num_counted + 1]
+        ends = np.where(documents < 0, 0, self._starts[-1])
+        listed = np.flatnonzero((documents >= 0) & (documents < before[-1]))
+        tables = np.searchsorted(before, documents[listed], side="right") - 1
+        for i, which in groups_of(tables):
+            here = listed[which]
+            ends[here] = self._starts[i] + self._tables[i][documents[here] - before[i]]
+        return ends
+
+    def _count_next(self) -> bool:
+        """Count the ends in one more table; return False when all have been counted."""
+        i = self._num_counted
+        if i == len(self._starts) - 1:
+            return False
+        self._before[i + 1] = self._before[i] + self._num_ends(i)
+        self._num_counted = i + 1
+        return True
 
 
 class IndexedDocuments(Documents):
     """Ends from the index of each file."""
 
     def __init__(self, reader: ShardReader, shard_starts: np.ndarray) -> None:
+        super().__init__(shard_starts)
         self._files = reader.files
-        self._starts = shard_starts
-        self._tables = RecentlyUsed(self._load, MAX_OPEN)
         self._checked = np.zeros(len(self._files), bool)
 
     @property
     def count(self) -> int:
-        ends = int(self._documents_before[-1])
+        while self._count_next():
+            pass
+        ends = int(self._before[-1])
         return ends + (self._end(ends - 1) < int(self._starts[-1]))
 
     def ends(self, start: int, stop: int) -> np.ndarray:
@@ -119,32 +160,11 @@ class IndexedDocuments(Documents):
             before = 0 if len(table) and table[-1] == file.num_tokens else -1
         return empty
 
-    def at(self, position: int) -> int:
-        """The document that holds the token at this position."""
-        i = int(np.searchsorted(self._starts, position, side="right")) - 1
-        inside = position - int(self._starts[i])
-        before = int(np.searchsorted(self._tables[i], inside, side="right"))
-        return int(self._documents_before[i]) + before
-
-    def _ends(self, documents: np.ndarray) -> np.ndarray:
-        before = self._documents_before
-        ends = np.where(documents < 0, 0, self._starts[-1])
-        listed = np.flatnonzero((documents >= 0) & (documents < before[-1]))
-        files = np.searchsorted(before, documents[listed], side="right") - 1
-        for i, which in groups_of(files):
-            here = listed[which]
-            ends[here] = self._starts[i] + self._tables[i][documents[here] - before[i]]
-        return ends
-
-    @functools.cached_property
-    def _documents_before(self) -> np.ndarray:
-        """Ends in all files before each file; the last entry is their total."""
-        counts = [0]
-        for i, file in enumerate(self._files):
-            # A part of a file (the last tenth, say) holds only some of its documents.
-            stated = None if file.partial or file.ends is None else file.ends.count
-            counts.append(len(self._tables[i]) if stated is None else stated)
-        return np.cumsum(counts, dtype=np.int64)
+    def _num_ends(self, i: int) -> int:
+        # A part of a file (the last tenth, say) holds only some of its documents.
+        file = self._files[i]
+        stated = None if file.partial or file.ends is None else file.ends.count
+        return len(self._tables[i]) if stated is None else stated
 
     def _load(self, i: int) -> np.ndarray:
         """The ends inside our part of file i, counted from its first token."""
@@ -179,12 +199,12 @@ class ScannedDocuments(Documents):
         end_of_text_id: int,
         comes: str | None,
     ) -> None:
+        super().__init__(np.append(np.arange(0, num_tokens, BLOCK), num_tokens))
         self._read = read
         self._num_tokens = num_tokens
         self._id = end_of_text_id
         # `after`: token e - 1 is the id. `before`: token e is the id, the first of the next.
         self._ahead = 1 if comes == "before" else 0
-        self._before_block = [0]
 
     count = None
 
@@ -198,38 +218,20 @@ class ScannedDocuments(Documents):
             found.append(np.array([stop]))
         return np.concatenate(found)
 
-    def at(self, position: int) -> int:
-        block = position // BLOCK
-        while len(self._before_block) <= block:
-            self._count_next_block()
-        return self._before_block[block] + len(self.ends(block * BLOCK, position))
+    def _load(self, i: int) -> np.ndarray:
+        low, high = self._starts[i : i + 2].tolist()
+        table: np.ndarray = self.ends(low, high) - low
+        return table
 
     def _ends(self, documents: np.ndarray) -> np.ndarray:
+        ends = super()._ends(documents)
         last = int(documents.max(initial=-1))
-        while self._before_block[-1] <= last and self._count_next_block():
-            pass
-        total = self._before_block[-1]
+        total = int(self._before[self._num_counted])
         if last >= total:
             tail = self._num_tokens > 0 and self._end(total - 1) < self._num_tokens
             if last >= total + tail:
                 raise IndexError(f"document {last} of a dataset of {total + tail} documents")
-        ends = np.where(documents < 0, 0, self._num_tokens)
-        listed = np.flatnonzero((documents >= 0) & (documents < total))
-        blocks = np.searchsorted(self._before_block, documents[listed], side="right") - 1
-        for block, which in groups_of(blocks):
-            here, low = listed[which], block * BLOCK
-            found = self.ends(low, min(low + BLOCK, self._num_tokens))
-            ends[here] = found[documents[here] - self._before_block[block]]
         return ends
-
-    def _count_next_block(self) -> bool:
-        """False when all blocks have been counted."""
-        low = (len(self._before_block) - 1) * BLOCK
-        if low >= self._num_tokens:
-            return False
-        ends = self.ends(low, min(low + BLOCK, self._num_tokens))
-        self._before_block.append(self._before_block[-1] + len(ends))
-        return True
 
 
 def _roughly_sorted(values: np.ndarray) -> np.ndarray:

@@ -16,8 +16,11 @@ Every size is known beforehand, from the manifest: a frame that claims or yields
 refused before it can fill the memory.
 """
 
+import bz2
+import gzip
 import io
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -63,18 +66,10 @@ class FrameWriter:
 
     def write(self, data: memoryview | bytes) -> None:
         """Add bytes; they are packed when they fill a frame."""
-        data = memoryview(memoryview(data).tobytes() if len(data) == 0 else data).cast("B")
-        at = 0
-        if self._waiting:
-            at = min(FRAME_BYTES - len(self._waiting), len(data))
-            self._waiting += data[:at]
-            if len(self._waiting) == FRAME_BYTES:
-                self._pack(self._waiting)
-                self._waiting = bytearray()
-        while len(data) - at >= FRAME_BYTES:
-            self._pack(data[at : at + FRAME_BYTES])
-            at += FRAME_BYTES
-        self._waiting += data[at:]
+        self._waiting += data
+        while len(self._waiting) >= FRAME_BYTES:
+            self._pack(self._waiting[:FRAME_BYTES])
+            del self._waiting[:FRAME_BYTES]
 
     def finish(self) -> str:
         """Write the rest and the table; the xxh3-128 of the whole file."""
@@ -83,7 +78,7 @@ class FrameWriter:
         self._put(_table(self._entries))
         return self._hash.hexdigest()
 
-    def _pack(self, content: bytearray | memoryview) -> None:
+    def _pack(self, content: bytearray) -> None:
         packed = self._compressor.compress(content, self._compressor.FLUSH_FRAME)
         self._entries.append((len(packed), len(content), _checksum(content)))
         self._put(packed)
@@ -194,46 +189,41 @@ class Frames:
 
 
 def unpacked_stream(file: BinaryIO, codec: str, name: str, num_bytes: int) -> BinaryIO:
-    """The content of a compressed file from its start, which must be `num_bytes`; owns the file."""
+    """Open the content of a compressed file, which must be `num_bytes`; owns the file."""
     return cast(BinaryIO, _Unpacked(file, codec, name, num_bytes))
 
 
 class _Unpacked(io.RawIOBase):
-    """What a decompressor gives, never more than was stated; an error says where it stopped."""
+    """The output of a decompressor, never more than was stated; an error says where it stopped."""
 
     def __init__(self, file: BinaryIO, codec: str, name: str, num_bytes: int) -> None:
-        self._file, self._name, self._left = file, name, num_bytes
+        self._file = file
+        self._name = name
+        self._num_bytes = num_bytes
         self._position = 0
+        self._faults: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error)
         if codec == "gz":
-            import gzip
-            import zlib
-
             self._unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=file))
-            self._faults: tuple[type[Exception], ...] = (EOFError, gzip.BadGzipFile, zlib.error)
         elif codec == "bz2":
-            import bz2
-
             self._unpacked = cast(BinaryIO, bz2.BZ2File(file))
-            self._faults = (EOFError, OSError)
         else:
-            zstd = zstd_library()
-            self._unpacked = zstd.open(file)
-            self._faults = (EOFError, zstd.ZstdError)
+            self._unpacked = zstd_library().open(file)
+            self._faults = (EOFError, zstd_library().ZstdError)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
+        left = self._num_bytes - self._position
         try:
-            data = self._unpacked.read(min(len(buffer), self._left + 1))
+            data = self._unpacked.read(min(len(buffer), left + 1))
         except self._faults as error:
             raise self._damaged(str(error)) from None
-        if len(data) > self._left:
+        if len(data) > left:
             raise self._damaged("more follows than was stated")
-        if not data and self._left:
-            raise self._damaged(f"it ends {self._left:,} bytes early")
+        if not data and left:
+            raise self._damaged(f"it ends {left:,} bytes early")
         buffer[: len(data)] = data
-        self._left -= len(data)
         self._position += len(data)
         return len(data)
 

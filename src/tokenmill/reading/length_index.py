@@ -1,20 +1,26 @@
 """Documents by length: what rows of whole documents need beside the tokens, built once.
 
-For each length that occurs, the places where documents of that length begin (length_sort.py). It
-depends on the documents alone, so that another `block_size` needs no other index. Small data is
-sorted again each time, in memory. For larger data the index is a file in the user's cache folder,
-bound to the data by its name: a hash of the fingerprint of the data, and of what says where its
-documents end. The folder of a dataset does not change by reading it.
+For each length that occurs, the places where documents of that length begin, in the order of the
+axis. It depends on the documents alone, so that another `block_size` needs no other index. Small
+data is sorted again each time, in memory. For larger data the index is a file in the user's cache
+folder, bound to the data by its name: a hash of the fingerprint of the data, and of what says where
+its documents end. The folder of a dataset does not change by reading it.
 
 The file appears under its name when it is whole. Several processes that need the same index wait
 for the first of them, where `flock` works; where it does not, each builds it, with the same bytes.
 The starts are mapped: a row costs a page for each of its documents, whatever the size of the file.
 
-    8 bytes    TMILDOCS
-    8 bytes    length of the header (little-endian)
-    header     JSON: version, key, num_tokens, num_documents, num_lengths, bytes, fingerprint
-    then       lengths and counts (8 bytes each), starts (4 or 8 bytes); each begins at a
-               multiple of 4096 bytes; numbers are little-endian and unsigned
+    8 bytes       TMILDOCS
+    4088 bytes    JSON: version, key, num_documents, num_lengths, bytes, fingerprint; then spaces
+    tables        lengths, then counts: 8 bytes each
+    starts        4 or 8 bytes each, from the next multiple of 4096 bytes on
+
+Numbers are little-endian and unsigned.
+
+The sort needs memory that does not grow with the documents. A first pass writes the start of each
+document down and counts how often each length occurs. The second is a counting sort: the counts say
+where the documents of each length begin in the result; a block of starts is sorted by length and
+its runs are put there. Documents without a token are left out.
 """
 
 import errno
@@ -22,7 +28,8 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import numpy as np
 import orjson
@@ -31,18 +38,22 @@ import xxhash
 from tokenmill.base.atomic import temporary_beside, user_cache
 from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError, MismatchError, TokenmillError
-from tokenmill.reading.length_sort import sort_by_length, starts_dtype
 
 VERSION = 1
 IN_MEMORY = 1 << 24  # tokens; sorting the documents of so few takes a moment
 _MAGIC = b"TMILDOCS"
 _ALIGN = 4096
-_HASHED_AT_ONCE = 1 << 20  # starts
+_BLOCK = 1 << 20  # documents at a time: 8 MB an array
+_TOKENS_AT_ONCE = 1 << 23  # of which the ends are asked for
+_SMALL = 1 << 16  # lengths below this are counted in a table
+_REBUILD = "remove it; it is built again when it is needed"
 
 log = logging.getLogger("tokenmill")
 
-Ends = Callable[[], Iterable[np.ndarray]]
-"""Gives where documents end, in blocks, ascending, each once."""
+EndsBetween = Callable[[int, int], np.ndarray]
+"""Returns the ends of documents after one position, up to another: ascending, each once."""
+MakeArray = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Makes the array that the starts are put into, from lengths and counts."""
 
 
 class LengthIndex:
@@ -56,8 +67,11 @@ class LengthIndex:
         fingerprint: str,
         path: Path | None = None,
     ) -> None:
-        self.lengths, self.counts, self.starts = lengths, counts, starts
-        self.fingerprint, self.path = fingerprint, path
+        self.lengths = lengths
+        self.counts = counts
+        self.starts = starts
+        self.fingerprint = fingerprint
+        self.path = path
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.path is not None:  # the other process maps the file
@@ -65,44 +79,24 @@ class LengthIndex:
         return LengthIndex, (self.lengths, self.counts, self.starts, self.fingerprint)
 
 
-class _Layout(NamedTuple):
-    """Where the tables of an index file begin, in bytes, and its size."""
-
-    lengths: int
-    counts: int
-    starts: int
-    size: int
-
-    @classmethod
-    def of(cls, num_lengths: int, num_documents: int, dtype: np.dtype[Any]) -> "_Layout":
-        table = _aligned(8 * num_lengths)
-        starts = _ALIGN + 2 * table
-        return cls(_ALIGN, _ALIGN + table, starts, starts + num_documents * dtype.itemsize)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGN) * _ALIGN
-
-
-def documents_by_length(key: str, name: str, num_tokens: int, ends: Ends) -> LengthIndex:
-    """The index of the data with this key, from the cache or built now.
+def documents_by_length(key: str, name: str, num_tokens: int, ends: EndsBetween) -> LengthIndex:
+    """Return the index of the data with this key, from the cache or built now.
 
     `name` is what messages call the data.
     """
     if num_tokens <= IN_MEMORY:
-        dtype = starts_dtype(num_tokens)
-        found = sort_by_length(
-            ends(), num_tokens, None, lambda lengths, counts: np.empty(counts.sum(), dtype)
-        )
-        return LengthIndex(*found, _fingerprint(*found))
+        dtype = _starts_dtype(num_tokens)
+        blocks = _blocks_of_ends(ends, num_tokens)
+        make = lambda _, counts: np.empty(counts.sum(), dtype)  # noqa: E731
+        tables = sort_by_length(blocks, num_tokens, None, make)
+        return LengthIndex(*tables, _fingerprint(*tables))
     path = user_cache("documents") / f"{key}.documents"
-    if path.exists():
-        return _open(path, key)
     try:
-        with wait_for_others(path.with_suffix(".lock")):
-            if not path.exists():
-                log.info("sorting the documents of %s by length, once: %s", name, path)
-                _build(path, key, num_tokens, ends())
+        if not path.exists():
+            with wait_for_others(path.with_suffix(".lock")):
+                if not path.exists():
+                    log.info("sorting the documents of %s by length, once: %s", name, path)
+                    _build(path, key, num_tokens, ends)
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         why = "the disk is full" if full else error.strerror
@@ -114,49 +108,41 @@ def documents_by_length(key: str, name: str, num_tokens: int, ends: Ends) -> Len
     return _open(path, key)
 
 
-def _build(path: Path, key: str, num_tokens: int, ends: Iterable[np.ndarray]) -> None:
+def _build(path: Path, key: str, num_tokens: int, ends: EndsBetween) -> None:
     temporary = temporary_beside(path)
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    dtype = _starts_dtype(num_tokens)
     try:
-        _write(descriptor, key, num_tokens, ends, path.parent)
-        os.fsync(descriptor)
+        with open(temporary, "x+b") as file:
+
+            def make(lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
+                num_documents = int(counts.sum())
+                at = _starts_at(len(lengths))
+                # All is taken from the disk now: where a mapped page finds no room, a process dies.
+                os.posix_fallocate(file.fileno(), 0, at + num_documents * dtype.itemsize)
+                file.seek(_ALIGN)
+                file.write(np.stack([lengths, counts]).astype("<i8").data)
+                file.flush()
+                return np.memmap(file, dtype, "r+", at, (num_documents,))
+
+            blocks = _blocks_of_ends(ends, num_tokens)
+            lengths, counts, starts = sort_by_length(blocks, num_tokens, path.parent, make)
+            starts.flush()  # type: ignore[attr-defined]
+            header = {
+                "version": VERSION,
+                "key": key,
+                "num_documents": len(starts),
+                "num_lengths": len(lengths),
+                "bytes": dtype.itemsize,
+                "fingerprint": _fingerprint(lengths, counts, starts),
+            }
+            file.seek(0)
+            file.write((_MAGIC + orjson.dumps(header)).ljust(_ALIGN))
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    finally:
-        os.close(descriptor)
-
-
-def _write(
-    descriptor: int, key: str, num_tokens: int, ends: Iterable[np.ndarray], folder: Path
-) -> None:
-    dtype = starts_dtype(num_tokens)
-
-    def make(lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        count = int(counts.sum())
-        layout = _Layout.of(len(lengths), count, dtype)
-        # All of it is taken from the disk now: where a mapped page finds no room, a process dies.
-        os.posix_fallocate(descriptor, 0, layout.size)
-        os.pwrite(descriptor, lengths.astype("<i8").data, layout.lengths)
-        os.pwrite(descriptor, counts.astype("<i8").data, layout.counts)
-        with open(descriptor, "r+b", closefd=False) as file:
-            return np.memmap(file, dtype, "r+", layout.starts, (count,))
-
-    found = sort_by_length(ends, num_tokens, folder, make)
-    found.starts.flush()  # type: ignore[attr-defined]
-    header = orjson.dumps(
-        {
-            "version": VERSION,
-            "key": key,
-            "num_tokens": num_tokens,
-            "num_documents": len(found.starts),
-            "num_lengths": len(found.lengths),
-            "bytes": dtype.itemsize,
-            "fingerprint": _fingerprint(*found),
-        }
-    )
-    os.pwrite(descriptor, _MAGIC + len(header).to_bytes(8, "little") + header, 0)
 
 
 def _open(path: Path, key: str | None = None) -> LengthIndex:
@@ -164,32 +150,32 @@ def _open(path: Path, key: str | None = None) -> LengthIndex:
     with open(path, "rb") as file:
         first = file.read(_ALIGN)
         try:
-            size = int.from_bytes(first[8:16], "little")
-            header = orjson.loads(first[16 : 16 + size])
-            counts = header["num_lengths"], header["num_documents"]
+            header = orjson.loads(first[len(_MAGIC) :])
+            num_lengths, num_documents = header["num_lengths"], header["num_documents"]
             dtype = np.dtype(f"<u{header['bytes']}")
-            layout = _Layout.of(*counts, dtype)
-            whole = first[:8] == _MAGIC and os.fstat(file.fileno()).st_size == layout.size
+            size = _starts_at(num_lengths) + num_documents * dtype.itemsize
+            is_whole = first.startswith(_MAGIC) and os.fstat(file.fileno()).st_size == size
         except (orjson.JSONDecodeError, KeyError, TypeError):
-            whole = False
-        if not whole or header["version"] != VERSION:
+            is_whole = False
+        if not is_whole or header["version"] != VERSION:
             raise CorruptShardError(
-                f"{path} is not a whole index of documents of version {VERSION}",
-                hint="remove it; it is built again when it is needed",
+                f"{path} is not a whole index of documents of version {VERSION}", hint=_REBUILD
             )
         if key not in (None, header["key"]):
             raise MismatchError(
-                f"{path} is an index of other data (key {header['key']})",
-                hint="remove it; it is built again when it is needed",
+                f"{path} is an index of other data (key {header['key']})", hint=_REBUILD
             )
-        lengths, numbers = (
-            np.fromfile(file, "<i8", counts[0], offset=at - file.tell())
-            for at in (layout.lengths, layout.counts)
-        )
+        lengths, counts = np.fromfile(file, "<i8", 2 * num_lengths).reshape(2, -1)
         starts = np.empty(0, dtype)
-        if counts[1]:
-            starts = np.asarray(np.memmap(file, dtype, "r", layout.starts, (counts[1],)))
-    return LengthIndex(lengths, numbers, starts, header["fingerprint"], path)
+        if num_documents:
+            at = _starts_at(num_lengths)
+            starts = np.asarray(np.memmap(file, dtype, "r", at, (num_documents,)))
+    return LengthIndex(lengths, counts, starts, header["fingerprint"], path)
+
+
+def _starts_at(num_lengths: int) -> int:
+    """Return where the starts begin in the file."""
+    return _ALIGN - (-16 * num_lengths // _ALIGN) * _ALIGN
 
 
 def _reopen(path: Path, fingerprint: str) -> LengthIndex:
@@ -203,26 +189,94 @@ def _reopen(path: Path, fingerprint: str) -> LengthIndex:
 
 
 def _fingerprint(lengths: np.ndarray, counts: np.ndarray, starts: np.ndarray) -> str:
-    """A hash of where all documents are; the same for starts of 4 bytes and of 8."""
+    """Return a hash of where all documents are; the same for starts of 4 bytes and of 8."""
     hasher = xxhash.xxh3_128()
     for table in (lengths, counts):
         hasher.update(table.astype("<i8").data)
-    for at in range(0, len(starts), _HASHED_AT_ONCE):
-        hasher.update(starts[at : at + _HASHED_AT_ONCE].astype("<u8").data)
+    for at in range(0, len(starts), _BLOCK):
+        hasher.update(starts[at : at + _BLOCK].astype("<u8").data)
     return hasher.hexdigest()
 
 
-def blocks_of_ends(
-    ends_between: Callable[[int, int], np.ndarray], num_tokens: int
-) -> Iterator[np.ndarray]:
-    """All ends, in blocks that are neither too small nor too large, whatever the documents are."""
-    start, length = 0, 1 << 22
-    while start < num_tokens:
-        stop = min(start + length, num_tokens)
-        found = ends_between(start, stop)
-        yield found
-        start = stop
-        if len(found) < 1 << 18:
-            length = min(2 * length, 1 << 32)
-        elif len(found) > 1 << 20:
-            length = max(length // 2, 1 << 20)
+def _starts_dtype(num_tokens: int) -> np.dtype[Any]:
+    """Return four bytes for a position where they suffice."""
+    return np.dtype("<u4" if num_tokens < 1 << 32 else "<u8")
+
+
+def _blocks_of_ends(ends: EndsBetween, num_tokens: int) -> Iterator[np.ndarray]:
+    for start in range(0, num_tokens, _TOKENS_AT_ONCE):
+        yield ends(start, min(start + _TOKENS_AT_ONCE, num_tokens))
+
+
+def sort_by_length(
+    ends: Iterable[np.ndarray], num_tokens: int, folder: Path | None, make: MakeArray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sort the documents that end there, and the one after the last end, if there is one.
+
+    Returns the lengths that occur, ascending; how many documents have each; where each begins. The
+    starts are kept in a file without a name in `folder` between the two passes; None: the usual
+    folder for such files.
+    """
+    dtype = _starts_dtype(num_tokens)
+    with TemporaryFile(dir=folder) as spill:
+        lengths, counts = _count(ends, num_tokens, spill, dtype)
+        starts = make(lengths, counts)
+        places = np.cumsum(counts) - counts  # (lengths,): where the next document of each is put
+        rank_of_small = np.searchsorted(lengths, np.arange(_SMALL))
+        rank_dtype = (
+            np.uint16 if len(lengths) <= 1 << 16 else np.uint32
+        )  # NumPy sorts 16 bits faster
+        for block, block_lengths in _spilled(spill, dtype, num_tokens):
+            ranks = rank_of_small[np.minimum(block_lengths, _SMALL - 1)]  # (documents,)
+            is_large = block_lengths >= _SMALL
+            ranks[is_large] = np.searchsorted(lengths, block_lengths[is_large])
+            order = np.argsort(ranks.astype(rank_dtype), kind="stable")
+            added = np.bincount(ranks, minlength=len(lengths))
+            shift = places - (np.cumsum(added) - added)
+            starts[np.arange(len(block)) + shift[ranks[order]]] = block[order]
+            places += added
+    return lengths, counts, starts
+
+
+def _count(
+    ends: Iterable[np.ndarray], num_tokens: int, spill: IO[bytes], dtype: np.dtype[Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Write the starts down; return the lengths that occur, and how many documents have each."""
+    small = np.zeros(_SMALL, np.int64)
+    large = [np.empty(0, np.int64)]
+    start = 0
+    for block in _closed(ends, num_tokens):
+        starts = np.concatenate([[start], block[:-1]])
+        spill.write(starts.astype(dtype).data)
+        lengths = block - starts
+        start = int(block[-1])
+        large.append(lengths[lengths >= _SMALL])
+        small += np.bincount(lengths[lengths < _SMALL], minlength=_SMALL)
+    spill.flush()
+    few = np.flatnonzero(small)
+    rare, rare_counts = np.unique(np.concatenate(large), return_counts=True)
+    return np.concatenate([few, rare]), np.concatenate([small[few], rare_counts])
+
+
+def _closed(ends: Iterable[np.ndarray], num_tokens: int) -> Iterator[np.ndarray]:
+    """Yield the ends, and the end of the tokens where the last document does not end there."""
+    last = 0
+    for block in ends:
+        if len(block):
+            last = int(block[-1])
+            yield block
+    if last < num_tokens:
+        yield np.array([num_tokens])
+
+
+def _spilled(
+    spill: IO[bytes], dtype: np.dtype[Any], num_tokens: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield starts and lengths of documents, a block at a time."""
+    spill.seek(0)
+    block = np.frombuffer(spill.read(_BLOCK * dtype.itemsize), dtype)
+    while len(block):
+        following = np.frombuffer(spill.read(_BLOCK * dtype.itemsize), dtype)
+        end = following[0] if len(following) else dtype.type(num_tokens)
+        yield block, np.diff(block, append=end)
+        block = following

@@ -142,11 +142,8 @@ class ShardReader:
         return ShardReader(files, backend=self.backend, verify=self.verify)
 
     def sampler(self) -> "ShardReader":
-        """A reader for a few tokens here and there: read, not mapped.
-
-        A page fault brings more than is asked for, and the map would stay.
-        """
-        return ShardReader(self.files, backend="pread", max_open=1)
+        """Return a reader for a few tokens here and there."""
+        return self
 
     def span_reader(self, edges: np.ndarray, locality: Locality, ids: IdLimit) -> SpanReader:
         """A reader of spans of these files; `edges` are where they begin, and the end."""
@@ -259,9 +256,6 @@ class ArrayReader(ShardReader):
 
     def of(self, files: Sequence[TokenFile]) -> "ArrayReader":
         return ArrayReader(files, self._array)
-
-    def sampler(self) -> "ArrayReader":
-        return self
 
     def _read(self, i: int, offset: int, count: int) -> np.ndarray:
         start = self.files[i].first + offset

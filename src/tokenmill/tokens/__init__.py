@@ -14,7 +14,6 @@ gigatoken.py           the fast encoder, with its memory bounded
 newer_characters.py    texts with characters that only gigatoken knows go to the package
 cuts.py                where a text may be cut without changing its ids
 words.py               the pieces that a split pattern makes of a text, counted
-merges.py              counted words become merges
-trained_files.py       merges become `tokenizer.json` and `tokenizer.tiktoken`
+merges.py              counted words become merges, and merges the files of a tokenizer
 vocabulary.py          the spelling of every id; ids back to text; the hash that names a tokenizer
 """

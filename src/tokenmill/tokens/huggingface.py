@@ -183,13 +183,9 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokeni
 
 def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
     """The tokenizer of a stored state."""
-    backend = str(state["backend"])
-    if backend not in ("gigatoken", "tokenizers"):
-        raise FormatError(f"the stored tokenizer is encoded by {backend!r}, which is not known")
     end = (int(state["end_of_text_id"]), state["end_of_text"])
-    found = HuggingFaceTokenizer(str(state["name"]), str(state["json"]), *end, backend)
-    if found.end_of_text_id not in found._vocabulary.spellings:
-        raise FormatError(f"the end-of-text id {found.end_of_text_id} is not in the vocabulary")
+    values = (str(state["name"]), str(state["json"]), *end, str(state["backend"]))
+    found = HuggingFaceTokenizer(*values).checked()
     if state["special_ids"] != found.special_ids:
         raise TokenizerMismatchError(
             "the special tokens of the stored tokenizer are not those of its file",

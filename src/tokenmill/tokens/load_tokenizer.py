@@ -45,7 +45,8 @@ def load(
                 "chars has no vocabulary before it has seen the text; "
                 "learn one: CharsTokenizer.learn(texts)"
             )
-        return _named(name)
+        is_bytes = name == "bytes"
+        return _call("bytes", "BytesTokenizer") if is_bytes else _call("ranks", "from_cache", name)
     path = Path(name)
     if path.is_dir() and (path / "tokenizer.json").is_file():
         path = path / "tokenizer.json"
@@ -70,12 +71,6 @@ def load(
         f"{path} is not a tokenizer file by its name",
         hint="known are tokenizer.json, *.tiktoken and SentencePiece *.model",
     )
-
-
-def _named(name: str) -> Tokenizer:
-    if name == "bytes":
-        return _call("bytes", "BytesTokenizer")
-    return _call("ranks", "from_cache", name)
 
 
 def _call(kind: str, function: str, *values: Any, **options: Any) -> Tokenizer:

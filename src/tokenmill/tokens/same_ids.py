@@ -10,7 +10,7 @@ them come the added tokens of the file, and spellings of its vocabulary.
 import functools
 from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import ClassVar
+from typing import ClassVar, Self
 from unicodedata import ucd_3_2_0
 
 import numpy as np
@@ -90,6 +90,14 @@ class ComparedTokenizer(Tokenizer):
     def _encode_slowly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         """Encode with the package."""
         raise NotImplementedError
+
+    def checked(self) -> Self:
+        """This tokenizer, of a stored state that nobody vouches for."""
+        if self.backend not in ("gigatoken", self.package):
+            raise FormatError(f"the stored tokenizer is encoded by {self.backend!r}: not known")
+        if self.end_of_text_id not in self._vocabulary.spellings:
+            raise FormatError(f"the end-of-text id {self.end_of_text_id} is not in the vocabulary")
+        return self
 
     def encode_batch(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         return self._fast(texts) if self.backend == "gigatoken" else self._encode_slowly(texts)

@@ -131,14 +131,8 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> SentencePieceToke
 def from_state(state: dict[str, Any]) -> SentencePieceTokenizer:
     """The tokenizer of a stored state."""
     model = base64.b64decode(state["model"], validate=True)
-    backend = str(state["backend"])
-    if backend not in ("gigatoken", "sentencepiece"):
-        raise FormatError(f"the stored tokenizer is encoded by {backend!r}, which is not known")
     end = (int(state["end_of_text_id"]), state["end_of_text"])
-    found = SentencePieceTokenizer(str(state["name"]), model, *end, backend)
-    if not 0 <= found.end_of_text_id < found.vocab_size:
-        raise FormatError(f"the end-of-text id {found.end_of_text_id} is not in the vocabulary")
-    return found
+    return SentencePieceTokenizer(str(state["name"]), model, *end, str(state["backend"])).checked()
 
 
 def _processor(model: bytes, where: str) -> Any:

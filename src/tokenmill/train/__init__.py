@@ -1,6 +1,6 @@
 """A small GPT and its training loop, fed by the loader.
 
-start.py         train(): settings, data, ranks, then the loop; resume
+start.py         train() starts or resumes a run; sample(): text from its model
 loop.py          the loop: step, log, validate, save
 model.py         the GPT, how it generates, its optimizer and learning rate
 config.py        the settings, from JSON, flags and keywords
@@ -10,7 +10,6 @@ collectives.py   the few things ranks do together, and the device of each
 checkpoint.py    one folder per step, complete or not there
 metrics.py       the numbers of every step: metrics.jsonl, TensorBoard, W&B
 run_page.py      run.html and loss.svg: losses, what was trained on and when, settings
-sample_text.py   text from a trained model
 edits_file.py    edits.jsonl: the edits that are asked of a run, how ranks make them together
 """
 
@@ -20,13 +19,13 @@ TYPE_CHECKING = False  # as in tokenmill/__init__.py
 
 if TYPE_CHECKING:
     from tokenmill.train.config import TrainConfig as TrainConfig
-    from tokenmill.train.sample_text import sample as sample
+    from tokenmill.train.start import sample as sample
     from tokenmill.train.start import train as train
 
 __all__ = ["TrainConfig", "sample", "train"]
 
 # Loaded when first asked for: what is read from the folder of a run needs no torch.
-_HOME_OF = {"TrainConfig": "config", "sample": "sample_text", "train": "start"}
+_HOME_OF = {"TrainConfig": "config", "sample": "start", "train": "start"}
 
 
 def __getattr__(name: str) -> object:

@@ -217,10 +217,10 @@ class TrainConfig:
 
         augmentations: list[Any] = []
         if self.fim_rate:
-            ids = self.fim_ids.replace(" ", "").split(",") if self.fim_ids is not None else []
-            if self.fim_ids is not None and (len(ids) != 3 or not all(map(str.isdecimal, ids))):
+            ids = number_ranges(self.fim_ids, "fim_ids") if self.fim_ids is not None else []
+            if len(ids) not in (0, 3):
                 raise ValueError(f"fim_ids is {self.fim_ids!r}; expected three ids: 1,2,3")
-            sentinels = map(int, ids)
+            sentinels = [each.start for each in ids]
             augmentations.append(FillInTheMiddle(self.fim_rate, self.fim_spm_rate, *sentinels))
         if self.drop_rate:
             augmentations.append(DropTokens(self.drop_rate))

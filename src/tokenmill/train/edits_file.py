@@ -150,15 +150,10 @@ def lines_of_edits(edits: Mapping[str, Any]) -> Iterator[str]:
     for entry in edits["edits"]:
         step = entry["read_at_step"]
         if "refused" in entry:
-            yield f"refused at step {step:,}: {entry['refused']}"
-            yield f"    {entry['line']}"
-            continue
-        yield words_of(entry, entry.get("step", step))
-        if "read" in entry:
-            asked = f"asked {entry['asked']}, " if "asked" in entry else ""
-            yield f"    {asked}taken {entry['read']} at step {step:,}"
-        if "note" in entry:
-            yield f"    note: {entry['note']}"
+            yield f"refused at step {step:,}: {entry['refused']}; the line is {entry['line']}"
+        else:
+            about = [f"{name} {entry[name]}" for name in ("asked", "read", "note") if name in entry]
+            yield "; ".join([words_of(entry, entry.get("step", step)), *about])
     for line in edits["waiting"]:
         yield f"waits for the next checkpoint or start of the run: {line}"
 

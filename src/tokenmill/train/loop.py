@@ -302,23 +302,21 @@ class Trainer:
             return
         self.model.eval()
         values: dict[str, Any] = {}
-        shown = []
         for name, validation in self.validations.items():
             loss = validation.loss(
                 lambda batch: self._sum_of_losses(self.model, batch.to(self.device)), self.ranks
             )
-            self.val_losses[name] = values[f"{name}_loss"] = loss
-            words = f"{loss:.4f}" if name == "val" else f"{name} {loss:.4f}"
+            self.val_losses[name] = loss
+            values[f"{name}_loss"] = loss
             bits = bits_per_byte(loss, *self._text_bytes.count(validation.batches))
             if bits is not None:
                 values[f"{name}_bits_per_byte"] = bits
-                words += f" ({bits:.3f} bits/byte)"
-            shown.append(words)
         self.model.train()
+        numbers = ", ".join(f"{name} {number:.4f}" for name, number in values.items())
+        self.progress.say(f"step {self.step:,}  {numbers}")
         if self.is_main and self.config.sample_tokens:
             values["sample"] = self.sample()
         self.record.log(values, self.step)
-        self.progress.say(f"step {self.step:,}  validation loss {', '.join(shown)}")
         if "sample" in values and self.step:
             # In one line and without control characters: text of a model may hold anything.
             line = "".join(c if c.isprintable() else " " for c in values["sample"])[:300]

@@ -239,25 +239,16 @@ def _open_moved(config: TrainConfig, path: str | None) -> TokenDataset | Mixture
 
 
 def _moved_mixture(config: TrainConfig, path: Path) -> str:
-    """Name the sources of a mixture where they are now: one at `path`, others next to it.
+    """Name the sources of a mixture where they are now: next to `path`, or at `path` itself.
 
-    A wrong guess is found when the fingerprints of the state are compared.
+    A wrong guess is refused when the fingerprints of the state are compared.
     """
-    sources = config.paths_of_mixture
-    moved = {}
-    for name, old in sources.items():
-        if not glob(old):  # noqa: PTH207 - a path or a pattern
-            moved[name] = path.parent / Path(old).name
-    missing = [name for name, place in moved.items() if not place.exists()]
-    if len(missing) == 1 and path not in moved.values():
-        moved[missing.pop()] = path
-    if missing:
-        listed = ", ".join(f"{name} ({sources[name]})" for name in missing)
-        raise FormatError(
-            f"sources of the run are neither where they were nor next to {path}: {listed}",
-            hint=f"move or link them into {path.parent}, with the names that they had",
-        )
-    return ",".join(f"{name}={moved.get(name, old)}" for name, old in sources.items())
+    places = {}
+    for name, old in config.paths_of_mixture.items():
+        beside = path.parent / Path(old).name
+        moved = beside if beside.exists() else path
+        places[name] = old if glob(old) else moved  # noqa: PTH207 - a path or a pattern
+    return ",".join(f"{name}={place}" for name, place in places.items())
 
 
 def source_at(loader: BatchLoader, path: str) -> str:

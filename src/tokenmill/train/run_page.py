@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tokenmill.base.human import plural
 from tokenmill.base.markup import (
     Html,
     Plot,
@@ -198,12 +199,8 @@ def _edit_marks(edits: Sequence[int], last: float) -> Iterable[Html]:
 
 def _draw_shards(source: SourceUsage) -> Html:
     used = [shard.epochs for shard in source.shards]
-    if len(used) == 1:
-        return tag(
-            "p", f"{source.source}: the tokens of its shard were a target {used[0]:.3g} times"
-        )
     words = (
-        f"{source.source}: how often the tokens of each of its {len(used):,} shards were a target, "
+        f"{source.source}: the tokens of its {plural(len(used), 'shard')} were a target "
         f"{min(used):.3g} to {max(used):.3g} times"
     )
     parts = [(shard.file, shard.epochs) for shard in source.shards]

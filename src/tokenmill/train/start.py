@@ -1,22 +1,26 @@
-"""Start or resume a run: settings, data, ranks, then the loop."""
+"""What users call: `train` starts or resumes a run, `sample` gives text from its model."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from tokenmill.base.human import human_count
 from tokenmill.base.progress import open_progress
 from tokenmill.base.signals import listen_for_stop
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.errors import LockedError
+from tokenmill.errors import LockedError, NotADatasetError
+from tokenmill.tokens import load_tokenizer
 from tokenmill.torch.world import find_ranks
 from tokenmill.train import checkpoint
-from tokenmill.train.checkpoint import latest, read_state
+from tokenmill.train.checkpoint import existing_latest, latest, read_state
 from tokenmill.train.collectives import barrier, local_device, process_group
 from tokenmill.train.config import TrainConfig, check_same_run, load_config
 from tokenmill.train.loop import Trainer, TrainResult
 from tokenmill.train.metrics import check_loggers
+from tokenmill.train.model import GPT, generate
 from tokenmill.train.run_data import describe_run, open_data
 
 
@@ -74,3 +78,43 @@ def train(
             + (f"; resumed at step {trainer.step:,}" if trainer.step else "")
         )
         return trainer.run(stop)
+
+
+def sample(
+    run_dir: str | Path,
+    prompt: str = "",
+    *,
+    max_new_tokens: int = 200,
+    temperature: float = 0.8,
+    top_k: int | None = 200,
+    seed: int = 0,
+    device: str = "auto",
+) -> str:
+    """Continue `prompt`; without one, start a new document. Equal arguments give equal text."""
+    folder = existing_latest(Path(run_dir))
+    if temperature < 0:
+        raise ValueError(f"temperature is {temperature}; expected 0 (likeliest token) or more")
+    place = local_device(device)
+    saved = checkpoint.load(folder, device=place, optimizer=False)
+    model = GPT(load_config(None, saved.state["config"]), saved.state["vocab_size"]).to(place)
+    model.load_state_dict(saved.model)
+    state_file = Path(run_dir) / "tokenizer_state.json"
+    if not state_file.exists():
+        raise NotADatasetError(
+            f"{run_dir} has no tokenizer_state.json: the model was trained on ids alone",
+            hint="train with tokenizer= to get text",
+        )
+    tokenizer = load_tokenizer.from_bytes(state_file.read_bytes(), str(state_file))
+    ids = tokenizer.encode_batch([prompt.encode()])[0].astype(np.int64)
+    start = ids if len(ids) else np.array([tokenizer.end_of_text_id])
+    out = generate(
+        model,
+        torch.from_numpy(start).to(place),
+        max_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        seed=seed,
+        stop_id=tokenizer.end_of_text_id,
+    )
+    new = out[len(start) :].cpu().numpy()
+    return prompt + tokenizer.decode(new[new != tokenizer.end_of_text_id]).decode(errors="replace")
