@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from tokenmill.base.atomic import new_file
-from tokenmill.base.hashing import hash_file
+from tokenmill.base.hashing import hash_file, hash_open
 from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Hashed, Search
@@ -87,12 +87,10 @@ def cleaned_text(plan: Plan, unit: int, lines: Search | None, first: int) -> Ite
     number = first + unit
     repeated = lines.repeated(plan.workspace, number)
     receipt = plan.workspace.receipt("lines", str(number)) or {}
-    path = kept_file(plan, number)
-    if _is_whole(path, receipt.get("kept_hash")):
-        return drop_lines(
-            _kept_chunks(plan, unit, path, receipt["kept"]), repeated, normalize=clean
-        )
-    return drop_lines(cleaned_chunks(plan, unit), repeated, normalize=clean)
+    file = _open_whole(kept_file(plan, number), receipt.get("kept_hash"))
+    if file is None:
+        return drop_lines(cleaned_chunks(plan, unit), repeated, normalize=clean)
+    return drop_lines(_kept_chunks(plan, unit, file, receipt["kept"]), repeated, normalize=clean)
 
 
 def kept_file(plan: Plan, number: int) -> Path:
@@ -100,19 +98,24 @@ def kept_file(plan: Plan, number: int) -> Path:
     return plan.workspace.path("lines", f"{number}.text")
 
 
-def _is_whole(path: Path, digest: str | None) -> bool:
+def _open_whole(path: Path, digest: str | None) -> IO[bytes] | None:
+    """Open kept text if it is as it was written; whoever encodes its unit may remove it then."""
     try:
-        return digest is not None and hash_file(path) == digest
-    except OSError:
-        return False
+        file = open(path, "rb")  # noqa: SIM115 - the reader closes it
+    except FileNotFoundError:
+        return None
+    if hash_open(file.fileno()) == digest:
+        return file
+    file.close()
+    return None
 
 
 def _kept_chunks(
-    plan: Plan, unit: int, path: Path, kept: list[dict[str, Any]]
+    plan: Plan, unit: int, file: IO[bytes], kept: list[dict[str, Any]]
 ) -> Iterator[CleanChunk]:
     limits = load_limits(plan.workspace)
     share = min(limits.share(source.kind) for source in plan.sources_of(unit))
-    with one_at_a_time(plan.workspace) as on_large, open(path, "rb") as file:
+    with one_at_a_time(plan.workspace) as on_large, file:
         for known in kept:
             on_large(known["num_bytes"] > share)
             yield read_kept(file, known)
