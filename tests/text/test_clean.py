@@ -31,6 +31,7 @@ TEXT = st.lists(st.sampled_from(ATOMS) | st.characters(exclude_categories=["Cs"]
 
 @pytest.fixture(params=["compiled", "plain"], autouse=True)
 def way(request, monkeypatch):
+    monkeypatch.setattr("tokenmill.text.cleaning.clean._BLOCK_BYTES", 7)
     if request.param == "compiled":
         if kernel.compiled is None:
             pytest.skip("tokenmill.kernel.loops is not built: there was no C compiler")
