@@ -113,8 +113,7 @@ class TiktokenTokenizer(ComparedTokenizer):
 
     @property
     def _scheme(self) -> str | None:
-        pattern = PATTERNS.get(self.pattern)
-        return pattern and pattern.scheme
+        return PATTERNS[self.pattern].scheme if self.pattern in PATTERNS else None
 
     @property
     def cuts(self) -> re.Pattern[bytes] | None:

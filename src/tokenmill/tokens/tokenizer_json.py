@@ -12,6 +12,7 @@ from typing import Any
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
+from tokenmill.tokens.number_runs import PAIRS
 from tokenmill.tokens.split_patterns import PATTERNS, known_to_gigatoken, pattern_of_splits
 from tokenmill.tokens.vocabulary import bytes_of_piece, check_ids
 
@@ -202,8 +203,11 @@ def fast_form(tree: Tree) -> Tree | None:
         return None
     splits = byte_level_splits(tree)
     pattern = PATTERNS["gpt2"] if splits == () else pattern_of_splits(splits or ())
-    if pattern is None or pattern.scheme is None:
+    if pattern is None:
         return None
+    added = [token for token in tree.get("added_tokens") or [] if not token.get("special")]
+    if added and any(PAIRS in split for split in splits or ()):
+        return None  # a cut between two digits might be inside an added token
     return _with_splits(tree, known_to_gigatoken(pattern)) if splits else tree
 
 
