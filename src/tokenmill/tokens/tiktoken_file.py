@@ -38,7 +38,7 @@ from tokenmill.tokens.tokenizer import (
     ends_of,
     failures_of,
 )
-from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary, check_ids, fingerprint
+from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary, fingerprint
 
 BUNDLED = Path(__file__).parent / "data" / "gpt2.tiktoken"
 END_OF_TEXT = "<|endoftext|>"
@@ -294,8 +294,8 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
             raise FormatError(
                 f"{name}, line {number}: {line[:40]!r} is not a token and its rank"
             ) from None
-        if key < 0 or key in spellings or not spelling:
-            raise FormatError(f"{name}, line {number}: rank {key} is out of range or comes twice")
+        if key in spellings or not spelling:
+            raise FormatError(f"{name}, line {number}: rank {key} comes twice, or has no token")
         spellings[key] = spelling
     missing = {bytes([b]) for b in range(256)} - set(spellings.values())
     if missing:
@@ -303,7 +303,6 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
             f"{name} is not a byte-level vocabulary: {len(missing)} of the 256 single bytes have "
             f"no rank, {min(missing)!r} is one"
         )
-    check_ids(spellings, name)
     if len(set(spellings.values())) < len(spellings):
         twice = next(token for token, n in Counter(spellings.values()).items() if n > 1)
         raise FormatError(f"{name}: the token {twice!r:.60} comes twice")
