@@ -1,8 +1,7 @@
 """Two tokenizers on the same text: how far a token reaches, in which scripts, and how fast.
 
-The text is taken as it is in the files, without cleaning; of large inputs an evenly spaced sample
-is read. By script, pieces are encoded by themselves, so that the sum over all scripts can differ
-from the whole by the tokens at the cuts. Speed is that of one process, warmed up.
+By script, pieces are encoded by themselves, so that the sum over all scripts can differ from the
+whole by the tokens at the cuts. Speed is that of one process, warmed up.
 """
 
 import os
@@ -17,18 +16,20 @@ import numpy as np
 from tokenmill.base.human import human_bytes
 from tokenmill.errors import BadInputError
 from tokenmill.look.text_scripts import cut_by_script
+from tokenmill.look.token_sample import spread
 from tokenmill.look.tokenizer_facts import facts_of
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.sources import find_sources
 from tokenmill.text.inputs.units import cut_into_units
 from tokenmill.text.reading.chunks import ReadRules
 from tokenmill.text.reading.read import read_unit
-from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS, last_cut
+from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.tokenizer import Tokenizer
 
 SAMPLE = 8 << 20
-PIECE = 256 << 10  # bytes read in one place
+PIECE = 256 << 10  # bytes read in one place; fewer of many files
+LEAST_PIECE = 4 << 10
 MOST_FILES = 1024  # that are read
 WARM_UP = b"Words, numbers 123 and signs: what is built when it is first used is built."
 
@@ -197,41 +198,22 @@ def _measure(name: str, tokenizer: Tokenizer, batches: list[list[bytes]], words:
 
 
 def _sampled(sources: Sequence[Source], rules: ReadRules, sample: int) -> Iterator[list[bytes]]:
-    """Texts of about `sample` bytes in all, some at a time.
-
-    A file has a share by its size, but small ones have a quarter of an equal share at least, so
-    that a script that is only in one of them is not missed.
-    """
+    """Texts of about `sample` bytes in all, from evenly spaced places, at least one in each file."""
     sources = sources[:: -(-len(sources) // MOST_FILES)]
-    rules = replace(rules, cuts=AT_SPACES_AND_COMMAS, chunk_bytes=PIECE)
+    piece = min(PIECE, max(LEAST_PIECE, sample // len(sources)))
+    rules = replace(rules, cuts=AT_SPACES_AND_COMMAS, chunk_bytes=piece)
     total = sum(source.size for source in sources)
-    least = sample // len(sources) // 4
     for source in sources:
-        share = max(least, sample * source.size // max(1, total), 1)
-        units = cut_into_units([source], PIECE)
+        share = max(piece, sample * source.size // max(1, total))
+        units = cut_into_units([source], piece)
         limit = share  # bytes of text from each unit
         if source.size > share:
-            num_units = min(len(units), -(-share // PIECE))
-            units = units[:: len(units) // num_units][:num_units]
-            limit = share // num_units
+            units = [units[number] for number in spread(share // piece, len(units))]
+            limit = share // len(units)
         for unit in units:
             left = limit
             for chunk in read_unit(source, unit, rules):
-                texts = _up_to(left, chunk.texts)
-                yield texts
-                left -= sum(map(len, texts))
+                yield [text for text in chunk.texts if text]
+                left -= sum(map(len, chunk.texts))
                 if left <= 0:
                     break
-
-
-def _up_to(most: int, texts: Sequence[bytes]) -> list[bytes]:
-    """The first texts, up to `most` bytes; the last one may be cut, if possible at a word."""
-    taken = []
-    for text in texts:
-        if len(text) > most:
-            cut = last_cut(AT_SPACES_AND_COMMAS, text, 0, most)
-            taken.append(text[:cut] if cut else text[:most].decode(errors="ignore").encode())
-            break
-        taken.append(text)
-        most -= len(text)
-    return [text for text in taken if text]

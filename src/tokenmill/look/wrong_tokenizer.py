@@ -51,7 +51,7 @@ def _check_ids(sample: SplitSample) -> Iterator[Trap]:
         )
         fix = (
             "these ids are of another tokenizer, or the file is damaged there: look with "
-            f"`tokenmill show PATH --tokens {max(0, first - 8)}:{first + 8}`"
+            f"`tokenmill show tokens PATH {max(0, first - 8)}:{first + 8}`"
         )
         yield Trap("ids-beyond-vocabulary", sample.split, evidence, fix)
     if len(ids) >= LEAST_TOKENS:

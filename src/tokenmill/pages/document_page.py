@@ -4,7 +4,7 @@ import numpy as np
 
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
-from tokenmill.pages.find_documents import Extent
+from tokenmill.pages.find_documents import Extent, holding, numbered
 from tokenmill.pages.html import coloured, note, table
 from tokenmill.pages.query import OrderSettings, address, form, number_field
 from tokenmill.pages.routes import Page, View, pager
@@ -19,8 +19,7 @@ def document(view: View) -> Page:
     """The document of a number or of a token; a long one in parts."""
     number = view.query.optional("n")
     at = view.query.optional("at")
-    finder = view.documents
-    extent = finder.numbered(number) if number is not None else finder.at(at or 0)
+    extent = holding(view.data, at or 0) if number is None else numbered(view.data, number)
     title = extent.name.capitalize()
     if extent.start == extent.stop:
         return Page(title, join(_around(view, extent), tag("p", "It has no tokens.")))
@@ -51,15 +50,16 @@ def document(view: View) -> Page:
 
 def _around(view: View, extent: Extent) -> Html:
     """Links to the documents before and after this one."""
-    finder = view.documents
-    if extent.number is not None and finder.count is not None:
+    count = view.data.num_documents
+    words = extent.name
+    if extent.number is not None and count is not None:
         before = {"n": extent.number - 1} if extent.number else None
-        after = {"n": extent.number + 1} if extent.number + 1 < finder.count else None
+        after = {"n": extent.number + 1} if extent.number + 1 < count else None
+        words += f" of {count:,}"
     else:
-        before = finder.at(extent.start - 1).query if extent.start else None
+        before = holding(view.data, extent.start - 1).query if extent.start else None
         after = {"at": extent.stop} if extent.stop < view.data.num_tokens else None
-    many = "" if finder.count is None else f" of {finder.count:,}"
-    return pager("document", view.here, before, after, f"{extent.name}{many}")
+    return pager("document", view.here, before, after, words)
 
 
 def _facts(view: View, extent: Extent) -> Html:

@@ -191,7 +191,8 @@ def _compression(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
     for name, num_bytes, num_tokens in shards:
         ratio = num_bytes / num_tokens if num_tokens else 0.0
         rows.append((tag("span", name, class_="place"), ratio, f"{ratio:.2f}"))
-    words = f"Bytes of decoded text by token, from {sum(s.num_tokens for s in shards):,} tokens."
+    sampled = sum(num_tokens for _, _, num_tokens in shards)
+    words = f"Bytes of decoded text by token, from {sampled:,} tokens."
     total = sum(len(data.shards) for data in splits.values())
     if len(shards) < total:
         words += f" {len(shards):,} of {total:,} shards, evenly spaced."
@@ -222,21 +223,18 @@ def _repeated(splits: dict[str, TokenDataset], made: Made, tokenizer: Any) -> Ht
         parts.append(tag("p", f"{made.accounts['lines_dropped']:,} repeated lines dropped."))
     found = report_numbers.repeated_documents(splits)
     if found is not None:
-        words = (
-            f"{found.repeated:,} of {found.compared:,} documents compared are equal to an earlier "
-            "one, token for token."
-        )
-        parts.append(tag("p", words))
-        parts += _why_repeated(found, made.settings, tokenizer)
+        repeated, compared, most_often = found
+        words = f"{repeated:,} of {compared:,} documents compared are equal to an earlier one"
+        parts.append(tag("p", f"{words}, token for token."))
+        if repeated:
+            parts += _why_repeated(most_often, made.settings, tokenizer)
     return section("Duplicates", *parts)
 
 
 def _why_repeated(
-    found: report_numbers.Repeated, settings: dict[str, Any], tokenizer: Any
+    most_often: report_numbers.Repeated, settings: dict[str, Any], tokenizer: Any
 ) -> Iterator[Html]:
     """The reason why equal documents are in the data, and those that are there most often."""
-    if not found.repeated:
-        return
     shortest = settings.get("dedup_min_chars", 16)
     why = {
         "none": "They were kept: nothing was compared when the dataset was made.",
@@ -249,7 +247,7 @@ def _why_repeated(
     if why:
         yield note(why)
     rows: list[tuple[object, ...]] = []
-    for times, data, start, stop in found.most_often:
+    for times, data, start, stop in most_often:
         ids = data.tokens(start, min(stop, start + EQUAL_TOKENS))
         shown = preview(show_ids(ids, tokenizer, end_of_text_id=data.end_of_text_id))
         rows.append((times, stop - start, tag("span", shown, class_="preview")))

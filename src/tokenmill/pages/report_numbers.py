@@ -5,7 +5,7 @@ Nothing here depends on the clock or on chance, so the same data gives the same 
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -19,7 +19,7 @@ from tokenmill.look.token_sample import (
     spread,
     text_size,
 )
-from tokenmill.pages.find_documents import survey
+from tokenmill.pages.find_documents import bounds_in, survey
 
 MAX_HASHED = 50_000  # documents compared with each other
 MAX_HASHED_TOKENS = 16 << 20
@@ -28,6 +28,9 @@ MAX_PARTS = 24  # shards with a line each
 PARTS_TOKENS = 4 << 20  # decoded of all of them together
 MAX_LENGTHS = 4 << 20
 MAX_ID = 4 << 20  # ids from here on are no ids: files read with the wrong dtype have them
+
+Repeated = list[tuple[int, TokenDataset, int, int]]
+"""Equal documents: how often they are there, and the tokens of the first."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,6 @@ class Counts:
         return float(-(share * np.log2(share)).sum()) + 0.0
 
 
-class Compression(NamedTuple):
-    """Bytes of text and tokens, of one shard."""
-
-    name: str
-    num_bytes: int
-    num_tokens: int
-
-
 def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
     """Count each id, over all splits."""
     by_id = np.zeros(1, np.int64)
@@ -86,30 +81,27 @@ def lengths_of(
     """Lengths of documents, and True if of all; None if nothing says how documents end."""
     if not all(data.knows_documents for data in splits.values()):
         return None
-    surveys = [survey(d, max_documents=MAX_LENGTHS, max_tokens=budget) for d in splits.values()]
-    found = [np.diff(bounds) for each in surveys for bounds in each.stretches()]
-    lengths = np.concatenate([np.empty(0, np.int64), *found])
-    return lengths, all(each.is_whole for each in surveys)
+    lengths = [np.empty(0, np.int64)]
+    is_whole = True
+    for data in splits.values():
+        ranges = survey(data, max_documents=MAX_LENGTHS, max_tokens=budget)
+        lengths += [np.diff(bounds) for bounds in bounds_in(data, ranges)]
+        is_whole = is_whole and ranges == [(0, data.num_tokens)]
+    return np.concatenate(lengths), is_whole
 
 
-class Repeated(NamedTuple):
-    """Documents that equal an earlier one."""
+def repeated_documents(splits: dict[str, TokenDataset]) -> tuple[int, int, Repeated] | None:
+    """Compare documents with each other; evenly spaced ones of large data.
 
-    repeated: int
-    compared: int
-    most_often: list[tuple[int, TokenDataset, int, int]]
-    """The documents that are there most often: how often, and the tokens of the first."""
-
-
-def repeated_documents(splits: dict[str, TokenDataset]) -> Repeated | None:
-    """Compare documents with each other; evenly spaced ones of large data."""
+    (documents that equal an earlier one, documents compared, those that are there most often).
+    """
     if not all(data.knows_documents for data in splits.values()):
         return None
     limits = {"max_documents": MAX_HASHED, "max_tokens": MAX_HASHED_TOKENS}
     documents = (
         (data, start, stop)
         for data in splits.values()
-        for bounds in survey(data, **limits).stretches()
+        for bounds in bounds_in(data, survey(data, **limits))
         for start, stop in pairwise(bounds.tolist())
     )
     seen: dict[bytes, list[Any]] = {}
@@ -123,11 +115,11 @@ def repeated_documents(splits: dict[str, TokenDataset]) -> Repeated | None:
         compared += 1
     several = [tuple(found) for found in seen.values() if found[0] > 1]
     several.sort(key=lambda found: -found[0])
-    return Repeated(compared - len(seen), compared, several[:MOST_OFTEN])
+    return compared - len(seen), compared, several[:MOST_OFTEN]
 
 
-def compression(splits: dict[str, TokenDataset], tokenizer: Any) -> list[Compression]:
-    """Bytes and tokens of each shard, or of evenly spaced ones."""
+def compression(splits: dict[str, TokenDataset], tokenizer: Any) -> list[tuple[str, int, int]]:
+    """(file, bytes of text, tokens) of each shard, or of evenly spaced ones."""
     shards = [(data, shard) for data in splits.values() for shard in data.shards]
     chosen = spread(MAX_PARTS, len(shards))
     budget = max(BLOCK_TOKENS, PARTS_TOKENS // max(1, len(chosen)))
@@ -139,5 +131,5 @@ def compression(splits: dict[str, TokenDataset], tokenizer: Any) -> list[Compres
             size = text_size(data, ranges, tokenizer)
         except (ValueError, IndexError, OverflowError):
             size = (0, 0)  # ids beyond the vocabulary: the checks report them
-        parts.append(Compression(shard.file, *size))
+        parts.append((shard.file, *size))
     return parts

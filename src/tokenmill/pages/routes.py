@@ -19,7 +19,6 @@ from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import TokenmillError
 from tokenmill.look.inspect import Inspection, OpenedSplits, inspect, open_for_looking
 from tokenmill.look.shown_tokens import ShownToken, show_ids
-from tokenmill.pages.find_documents import DocumentFinder
 from tokenmill.pages.query import Fields, Query, address, form
 
 PAGES = ("", "documents", "batch", "longest", "shortest", "random")
@@ -96,10 +95,6 @@ class View:
     @property
     def data(self) -> TokenDataset:
         return self.site.splits[self.split]
-
-    @property
-    def documents(self) -> DocumentFinder:
-        return DocumentFinder(self.data)
 
     @property
     def here(self) -> dict[str, object]:

@@ -6,6 +6,7 @@ from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.find_text import Match, find
+from tokenmill.pages.find_documents import holding
 from tokenmill.pages.html import coloured, note
 from tokenmill.pages.query import address
 from tokenmill.pages.routes import Page, View
@@ -59,7 +60,7 @@ def _status(view: View, asked: str, hits: list[Match], start: int, stopped: int)
 
 
 def _hit(view: View, match: Match) -> Html:
-    extent = view.documents.at(match.start)
+    extent = holding(view.data, match.start)
     start = max(extent.start, match.start - AROUND)
     stop = min(extent.stop, match.stop + AROUND)
     link = address("document", view.here, {"at": match.start, "hit": match.stop - match.start})
