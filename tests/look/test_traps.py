@@ -247,10 +247,10 @@ def test_a_shard_cut_short_is_named(tmp_path, docs):
     shard = path / "corpus_train_000002.bin"
     shard.write_bytes(shard.read_bytes()[:-1000])
 
-    [found] = verify(path).traps
+    [damage] = verify(path).damaged
 
-    assert found.name == "cut-shard"
-    assert "corpus_train_000002.bin" in found.evidence
+    assert damage.what == "size"
+    assert "corpus_train_000002.bin" in damage.found
 
 
 def test_a_raw_shard_shorter_than_the_others_is_named(tmp_path, docs):

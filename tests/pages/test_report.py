@@ -16,12 +16,12 @@ from pages.read import Read
 from tokenmill.cli import tokenmill
 from tokenmill.look.inspect import open_splits
 from tokenmill.pages.health import QUESTIONS
-from tokenmill.pages.report import report
-from tokenmill.pages.report_numbers import (
+from tokenmill.pages.report import (
     compression,
     count_ids,
     lengths_of,
     repeated_documents,
+    report,
 )
 from tokenmill.preparation.prepare import prepare
 from tokenmill.tokens.load_tokenizer import load

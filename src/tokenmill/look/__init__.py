@@ -2,7 +2,6 @@
 
 inspect.py             format, dtype, tokens, documents, tokenizer, splits, how it was made
 show.py                documents, ranges and the batch of a step as excerpts, with their places
-shown_tokens.py        each id as the bytes it stands for, made visible
 find_text.py           places of a text
 trained_on.py          the steps and checkpoints that trained on a document
 tokenizer_facts.py     `tokenizer show`: family, engine, ids, pattern

@@ -7,7 +7,7 @@ whole by the tokens at the cuts. Speed is that of one process, warmed up.
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -94,23 +94,22 @@ class Comparison:
 
     def side_by_side(self) -> list[tuple[str, str, str]]:
         """Each figure by name, of the one and of the other; speed comes last."""
-        rows: dict[str, Callable[[Compared], str]] = {
-            "family": lambda one: one.family,
-            "engine": lambda one: one.engine,
-            "ids": lambda one: f"{one.vocab_size:,}",
-            "ids used": lambda one: _share(one.used_ids, one.vocab_size),
-            "tokens in both": lambda one: _share(self.shared_tokens, one.vocab_size),
-            "tokens": lambda one: f"{one.tokens:,}",
-            "bytes a token": lambda one: f"{one.bytes_per_token:.3f}",
-            "tokens a word": lambda one: f"{one.tokens_per_word:.3f}" if self.words else "-",
-            "speed": lambda one: f"{human_bytes(one.bytes_per_second)}/s",
+        first, second = map(self._figures, self.tokenizers)
+        return [(name, first[name], second[name]) for name in first]
+
+    def _figures(self, one: Compared) -> dict[str, str]:
+        size = one.vocab_size
+        return {
+            "family": one.family,
+            "engine": one.engine,
+            "ids": f"{size:,}",
+            "ids used": f"{one.used_ids:,} ({one.used_ids / size:.1%})",
+            "tokens in both": f"{self.shared_tokens:,} ({self.shared_tokens / size:.1%})",
+            "tokens": f"{one.tokens:,}",
+            "bytes a token": f"{one.bytes_per_token:.3f}",
+            "tokens a word": f"{one.tokens_per_word:.3f}" if self.words else "-",
+            "speed": f"{human_bytes(one.bytes_per_second)}/s",
         }
-        first, second = self.tokenizers
-        return [(name, figure(first), figure(second)) for name, figure in rows.items()]
-
-
-def _share(count: int, whole: int) -> str:
-    return f"{count:,} ({count / whole:.1%})"
 
 
 def compare_tokenizers(
@@ -198,7 +197,7 @@ def _measure(name: str, tokenizer: Tokenizer, batches: list[list[bytes]], words:
 
 
 def _sampled(sources: Sequence[Source], rules: ReadRules, sample: int) -> Iterator[list[bytes]]:
-    """Texts of about `sample` bytes in all, from evenly spaced places, at least one in each file."""
+    """Texts of about `sample` bytes in all, evenly spaced, at least one from each file."""
     sources = sources[:: -(-len(sources) // MOST_FILES)]
     piece = min(PIECE, max(LEAST_PIECE, sample // len(sources)))
     rules = replace(rules, cuts=AT_SPACES_AND_COMMAS, chunk_bytes=piece)

@@ -18,8 +18,8 @@ ROW_TOKENS = 320  # shown of a row, unless the row is asked for alone
 def batch(view: View) -> Page:
     """The rows of a step on a rank; `row` shows one of them whole."""
     settings = OrderSettings.read(view.query)
-    step = view.query.number("step", 0, most=MAX_STEP)
-    row = view.query.optional("row", most=settings.batch_size - 1)
+    step = view.query.number("step", most=MAX_STEP) or 0
+    row = view.query.number("row", most=settings.batch_size - 1)
     title = f"Batch of step {step:,}" + ("" if row is None else f", row {row:,}")
     fields = [number_field("step", step), *settings.fields(), tag("button", "show")]
     asked = form("batch", view.split, *fields, class_="settings")
@@ -48,7 +48,7 @@ def _rows(view: View, made: Batch, here: Fields, row: int | None) -> Iterator[Ht
         back = address("batch", here, {"first": row - row % ROWS})
         yield tag("p", tag("a", "all rows", href=f"{back}#row-{row}"))
         return
-    first = view.query.number("first", 0, most=count - 1)
+    first = view.query.number("first", most=count - 1) or 0
     stop = min(first + ROWS, count)
     for number in range(first, stop):
         yield _row(view, made, number, address("batch", here, {"row": number}))

@@ -1,20 +1,26 @@
-"""Pages: the overview, the list of documents, the longest and shortest ones, and a random one."""
+"""Pages: the overview, documents in turn, the longest, the shortest, a random one, found ones."""
 
 import secrets
+import time
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.dataset import TokenDataset
+from tokenmill.look.find_text import Match, find
 from tokenmill.look.inspect import Inspection, SplitInfo, shown_setting
 from tokenmill.pages import find_documents
 from tokenmill.pages.find_documents import Extent
-from tokenmill.pages.html import cards, facts, main_figures, note, preview, table
+from tokenmill.pages.html import cards, coloured, facts, main_figures, note, preview, table
 from tokenmill.pages.query import address, form, number_field
 from tokenmill.pages.routes import Page, View, pager
 
 FIRST = 12  # documents on the overview
 PAGE_SIZE = 50
 PREVIEW_TOKENS = 24
+SECONDS = 1.0
+HITS = 20
+PART_TOKENS = 1 << 16  # tokens between two looks at the clock
+AROUND = 24  # tokens shown on each side
 
 
 def overview(view: View) -> Page:
@@ -62,8 +68,8 @@ def _made(known: Inspection) -> Html:
 def documents(view: View) -> Page:
     """A page of the list, from a document or a token on."""
     data = view.data
-    n = view.query.optional("n")
-    at = view.query.optional("at")
+    n = view.query.number("n")
+    at = view.query.number("at")
     extents, before, after = find_documents.page_of(data, PAGE_SIZE, n=n, at=at)
     field = number_field("at" if data.num_documents is None else "n", None, placeholder="number")
     jump = form("documents", view.split, field, tag("button", "go"), class_="jump")
@@ -133,3 +139,57 @@ def random(view: View) -> Page:
     else:
         extent = find_documents.holding(data, secrets.randbelow(data.num_tokens))
     return Page("Random", Html(""), 303, address("document", view.here, extent.query))
+
+
+def scan(data: TokenDataset, text: str, start: int) -> tuple[list[Match], int]:
+    """Matches from `start` on, for about a second, and the token where the scan stopped."""
+    until = time.monotonic() + SECONDS
+    reach = len(text.encode()) + 1  # a text has no more tokens than bytes
+    total = data.num_tokens
+    hits: list[Match] = []
+    while start < total and time.monotonic() < until:
+        high = min(start + PART_TOKENS, total)
+        for match in find(data, text, start, min(high + reach, total)):
+            if len(hits) == HITS:
+                return hits, match.start
+            if match.start < high:
+                hits.append(match)
+        start = high
+    return hits, min(start, total)
+
+
+def search(view: View) -> Page:
+    """Hits from a place on, with a link to continue where the scan stopped."""
+    asked = view.query.text("q")
+    start = view.query.number("at") or 0
+    if not asked:
+        return Page("Search", note("Type a text into the field above."))
+    if view.site.tokenizer is None:
+        words = view.site.tokenizer_error or "nothing names the tokenizer; give --tokenizer"
+        raise ValueError(f"searching needs the tokenizer: {words}")
+    hits, stopped = scan(view.data, asked, start)
+    status = _status(view, asked, hits, start, stopped)
+    return Page(f"Search for {asked!r}", join(status, *(_hit(view, match) for match in hits)))
+
+
+def _status(view: View, asked: str, hits: list[Match], start: int, stopped: int) -> Html:
+    total = view.data.num_tokens
+    words = f"{plural(len(hits), 'hit')} in tokens {start:,} to {stopped:,} of {total:,}"
+    if stopped >= total:
+        return tag("p", f"{words}: the end.", class_="pager")
+    link = address("search", view.here, {"q": asked, "at": stopped})
+    done = tag("progress", value=stopped, max=total, aria_label="searched so far")
+    more = tag("a", "continue", href=link, rel="next", data_key="n")
+    return tag("p", words, done, more, class_="pager")
+
+
+def _hit(view: View, match: Match) -> Html:
+    extent = find_documents.holding(view.data, match.start)
+    start = max(extent.start, match.start - AROUND)
+    stop = min(extent.stop, match.stop + AROUND)
+    link = address("document", view.here, {"at": match.start, "hit": match.stop - match.start})
+    place = tag("span", "{}, token {:,}".format(*view.file_of(match.start)))
+    heading = tag("h2", tag("a", extent.name, href=link), place, class_="row")
+    found = range(match.start - start, match.stop - start)
+    tokens = view.shown(start, max(stop, match.stop))
+    return tag("article", heading, coloured(tokens, first=start - extent.start, found=found))

@@ -17,8 +17,8 @@ MAX_WINDOWS_OF_RANDOM = 50_000_000  # draws are looked through one by one
 
 def document(view: View) -> Page:
     """The document of a number or of a token; a long one in parts."""
-    number = view.query.optional("n")
-    at = view.query.optional("at")
+    number = view.query.number("n")
+    at = view.query.number("at")
     extent = holding(view.data, at or 0) if number is None else numbered(view.data, number)
     title = extent.name.capitalize()
     if extent.start == extent.stop:
@@ -26,10 +26,12 @@ def document(view: View) -> Page:
     length = extent.stop - extent.start
     # A place inside (a hit of a search) opens the part that holds it.
     inside = at - extent.start if number is None and at is not None else 0
-    first = view.query.number("from", inside - inside % PAGE_TOKENS, most=length - 1)
+    first = view.query.number("from", most=length - 1)
+    if first is None:
+        first = inside - inside % PAGE_TOKENS
     last = min(first + PAGE_TOKENS, length)
     start = extent.start + first
-    hit = view.query.optional("hit")
+    hit = view.query.number("hit")
     found = range(at - start, at - start + hit) if at is not None and hit else range(0)
     tokens = view.shown(start, extent.start + last)
     edges = {}
@@ -116,7 +118,7 @@ def _parts(view: View, extent: Extent, first: int, last: int) -> Html | None:
 def _when(view: View, extent: Extent) -> Html:
     """The steps that train on this document, by the settings of a form."""
     settings = OrderSettings.read(view.query)
-    epoch = view.query.number("epoch", 0, most=1 << 20)
+    epoch = view.query.number("epoch", most=1 << 20) or 0
     named = [tag("input", type="hidden", name=k, value=v) for k, v in extent.query.items()]
     fields = [number_field("epoch", epoch), *settings.fields()[1:], tag("button", "when?")]
     asked = form("document", view.split, *named, *fields, class_="settings")

@@ -85,7 +85,7 @@ def holding(data: TokenDataset, position: int) -> Extent:
 def page_of(
     data: TokenDataset, size: int, *, n: int | None = None, at: int | None = None
 ) -> tuple[list[Extent], Fields | None, Fields | None]:
-    """`size` documents from number n, or from the one at a token, on; the pages before and after."""
+    """`size` documents from number n, or from a token, on; then the pages before and after."""
     if not data.num_tokens:
         return [], None, None
     if data.num_documents is None:
