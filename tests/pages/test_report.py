@@ -77,7 +77,7 @@ def test_small_data_is_counted_exactly(folder, stream, texts):
     counts = count_ids(splits)
     lengths, all_of_them = lengths_of(splits)
 
-    assert counts.is_whole
+    assert counts.sample is None
     assert counts.by_id.tolist() == np.bincount(both).tolist()
     share = np.bincount(both) / len(both)
     assert counts.entropy == pytest.approx(-sum(p * np.log2(p) for p in share if p))

@@ -149,7 +149,6 @@ def compare_tokenizers(
 def _by_script(
     pair: tuple[Tokenizer, Tokenizer], batches: list[list[bytes]]
 ) -> tuple[ScriptFigures, ...]:
-    """Bytes, words and tokens of each script, the largest first."""
     text_bytes: Counter[str] = Counter()
     words: Counter[str] = Counter()
     tokens = (Counter[str](), Counter[str]())

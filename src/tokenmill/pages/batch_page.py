@@ -41,7 +41,6 @@ def batch(view: View) -> Page:
 
 
 def _rows(view: View, made: Batch, here: Fields, row: int | None) -> Iterator[Html]:
-    """The rows of a page, or one whole row, and links to the others."""
     count = len(made.tokens)
     if row is not None:
         yield _row(view, made, row, None)

@@ -51,7 +51,6 @@ def document(view: View) -> Page:
 
 
 def _around(view: View, extent: Extent) -> Html:
-    """Links to the documents before and after this one."""
     count = view.data.num_documents
     words = extent.name
     if extent.number is not None and count is not None:

@@ -70,7 +70,6 @@ def health_of(opened: OpenedSplits, sample: int) -> tuple[list[Answer], int]:
 
 
 def _files(result: Check) -> Answer:
-    """Sizes against the manifest, the headers and the indices."""
     findings = [
         Trap(f.what, f.file, f"expected {f.expected}, found {f.found}", f.remedy)
         for f in result.damaged

@@ -74,11 +74,10 @@ class Counts:
     num_tokens: int
 
     @property
-    def is_whole(self) -> bool:
-        return self.looked_at == self.num_tokens
-
-    @property
-    def sample(self) -> str:
+    def sample(self) -> str | None:
+        """The size of the sample; None if all tokens were looked at."""
+        if self.looked_at == self.num_tokens:
+            return None
         return f"{self.looked_at:,} of {self.num_tokens:,} tokens"
 
     @property
@@ -150,8 +149,8 @@ def _pair(left: Html, right: Html) -> Html:
     return tag("div", left, right, class_="grid2")
 
 
-def _sampled(what: str, is_whole: bool) -> Html | None:
-    return None if is_whole else note(f"From an evenly spaced sample: {what}.")
+def _sampled(what: str | None) -> Html | None:
+    return note(f"From an evenly spaced sample: {what}.") if what else None
 
 
 def lengths_of(
@@ -187,7 +186,7 @@ def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
     }
     words = f"Half of all tokens are in documents of {half:,} tokens or more."
     numbers = table(tuple(figures), [tuple(figures.values())])
-    sampled = _sampled(f"{len(values):,} documents", is_whole)
+    sampled = _sampled(None if is_whole else f"{len(values):,} documents")
     plot = plots.length_bars(values)
     return section("Document lengths", plot, numbers, tag("p", words), sampled)
 
@@ -197,10 +196,10 @@ def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
     by_id = np.zeros(1, np.int64)
     looked_at = 0
     for name, data in splits.items():
-        for block in SplitSample(data, name, budget).blocks:
-            looked_at += len(block.ids)
+        for _, ids in SplitSample(data, name, budget).blocks:
+            looked_at += len(ids)
             # Ids beyond any vocabulary, or below 0, are reported by the checks.
-            inside = block.ids[(block.ids >= 0) & (block.ids < MAX_ID)].astype(np.int64)
+            inside = ids[(ids >= 0) & (ids < MAX_ID)].astype(np.int64)
             more = np.bincount(inside, minlength=len(by_id))
             more[: len(by_id)] += by_id
             by_id = more
@@ -219,7 +218,7 @@ def _top_tokens(splits: dict[str, TokenDataset], tokenizer: Any, counts: Counts)
         rows.append((inline(token, place=token.id), float(amount), f"{amount:,} ({share:.2%})"))
     total = sum(amount for _, amount, _ in rows) / max(1, counts.looked_at)
     words = f"The {len(rows)} most frequent tokens are {total:.0%} of the data."
-    sampled = _sampled(counts.sample, counts.is_whole)
+    sampled = _sampled(counts.sample)
     return section("Top tokens", plots.bars(rows), note(words), sampled)
 
 
@@ -243,7 +242,7 @@ def _vocabulary(known: Inspection, counts: Counts) -> Html:
         tag("h2", "Occurrences by rank"),
         plots.rank_frequency(counts.by_id),
         note(f"{plural(once, 'id')} came once only. Both axes are logarithmic."),
-        _sampled(counts.sample, counts.is_whole),
+        _sampled(counts.sample),
     ]
     return section("Vocabulary", *parts)
 
@@ -401,8 +400,7 @@ def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
 
 def _footer(known: Inspection, counts: Counts, looked_at: int) -> Html:
     prints = ", ".join(f"{name} {split.fingerprint[:12]}" for name, split in known.splits.items())
-    exact = "all tokens" if counts.is_whole else counts.sample
     return text(
-        f"Made by tokenmill {__version__} from {exact}; the checks looked at {looked_at:,}. "
-        f"Fingerprints: {prints}."
+        f"Made by tokenmill {__version__} from {counts.sample or 'all tokens'}; the checks looked "
+        f"at {looked_at:,}. Fingerprints: {prints}."
     )
