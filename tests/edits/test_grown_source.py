@@ -10,7 +10,7 @@ from order.made_orders import axis
 
 from tokenmill import from_array
 from tokenmill.edits.bans import SourceBans, TokenRanges
-from tokenmill.edits.grown_source import GrownSource
+from tokenmill.edits.edited_order import GrownSource
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.order_settings import OrderSettings
 

@@ -3,7 +3,7 @@
 loader.py            BatchLoader: the online half in one file, data -> order -> reader -> batches
 batch_form.py        BatchForm: how batches look and are made ready
 run.py               what a loader serves from: data, order, and the reader that is chosen for both
-passes.py            where the passes of a loader with `epochs` begin and end
+passes.py            where the passes of a loader with `epochs` begin and end, and what was served
 mixture.py           Mixture: several datasets by weight, as the data of a loader
 batch_maker.py       from a step number to arrays, many steps at a time
 batch.py             Batch: tokens, inputs and targets, and where the rows come from (Located)
@@ -14,7 +14,6 @@ document_masks.py    document ids, positions, sequence lengths and loss mask of 
 window_source.py     samples by their numbers, as a plain sequence
 prefetch.py          one thread that makes batches ahead
 state.py             how far a run is, as JSON; a state of another run is refused
-loader_stats.py      numbers of what was served, and what a pass leaves out
 lookup.py            from a step to its tokens, from tokens to their steps
 """
 

@@ -111,14 +111,10 @@ class Batch:
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter((self.inputs, self.labels if self.masks_targets else self.targets))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Without the other steps that were located together with this one."""
         fields = {name: getattr(self, name) for name in self.__slots__}
-        return {**fields, "located": self.located.only(self.number), "number": 0}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
+        return None, {**fields, "located": self.located.only(self.number), "number": 0}
 
     @property
     def tokens(self) -> np.ndarray:

@@ -20,7 +20,7 @@ import numpy as np
 
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_form import BatchForm
-from tokenmill.batches.passes import Passes
+from tokenmill.batches.passes import Passes, left_out, report_end, stats_of_sources
 from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.batches.run import Run, RunSettings, number_of
 from tokenmill.batches.state import STATE_FORMAT, belongs_to, read_state
@@ -365,8 +365,6 @@ class BatchLoader:
         the tokens after the last whole window of each epoch. Of packed rows each source also says
         what an epoch is made of: rows, documents, how many of them are cut, and padding.
         """
-        from tokenmill.batches.loader_stats import stats_of_sources
-
         num_read = self._served * self.batch_size * (self.block_size + 1)  # tokens
         return {
             "samples": self._samples,
@@ -389,8 +387,6 @@ class BatchLoader:
         return usage_of(self._run, samples, shards=shards, known=self._used, keep=keep)
 
     def _left_out(self) -> dict[str, int] | None:
-        from tokenmill.batches.loader_stats import left_out
-
         stop = self.passes.stop_of(self._pass)
         first = 0 if stop is None else self._maker.share.first_sample(len(self))
         return None if stop is None else left_out(self._run.order, first, stop, self.epochs)
@@ -398,8 +394,6 @@ class BatchLoader:
     # Inside
 
     def _end_pass(self) -> None:
-        from tokenmill.batches.loader_stats import report_end
-
         self.close()
         self._ended = True
         left = self._left_out()

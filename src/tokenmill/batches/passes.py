@@ -2,15 +2,22 @@
 
 A single dataset has `epochs=n`, a mixture `epochs={"wiki": n}`: whichever of the named sources is
 first ends the pass. Pass k ends when it has had (k + 1) * n epochs. An order that edits have ended
-ends all passes.
+ends all passes. Also: numbers about what a loader has served, and what a pass leaves out.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from tokenmill.batches.run import Run, number_of
 from tokenmill.order.order import Order
+from tokenmill.order.step_share import StepShare
 from tokenmill.order.windows import check_at_least_one
+
+log = logging.getLogger("tokenmill")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,25 +34,22 @@ class Passes:
     def of(cls, epochs: int | Mapping[str, int] | None, run: Run) -> "Passes":
         """The passes that the argument `epochs` of a loader asks for."""
         is_mixture = run.stages is not None
-        if epochs is None:
-            return cls(run.order, {}, is_mixture)
-        if isinstance(epochs, Mapping):
-            limits = {number_of(name, run.names): number for name, number in epochs.items()}
-            check_at_least_one(**{f"epochs of {name!r}": n for name, n in epochs.items()})
-            passes = cls(run.order, limits, is_mixture)
-            if passes.stop_of(0) is None:
-                named = ", ".join(map(repr, epochs))
-                raise ValueError(f"epochs are given for {named}, of which no sample ever comes")
-            return passes
-        if is_mixture or epochs < 1:
-            wrong = (
-                "a mixture has no epochs of its own, name one of its sources: "
+        if isinstance(epochs, int) and is_mixture:
+            raise ValueError(
+                f"epochs is {epochs}; a mixture has no epochs of its own, name one of its sources: "
                 f"epochs={{{run.names[0]!r}: {epochs}}}"
-                if is_mixture
-                else "it must be at least 1, or None for an endless loader"
             )
-            raise ValueError(f"epochs is {epochs}; {wrong}")
-        return cls(run.order, {0: epochs}, is_mixture)
+        if isinstance(epochs, int):
+            check_at_least_one(epochs=epochs)
+            return cls(run.order, {0: epochs}, is_mixture)
+        named = epochs or {}
+        check_at_least_one(**{f"epochs of {name!r}": number for name, number in named.items()})
+        limits = {number_of(name, run.names): number for name, number in named.items()}
+        passes = cls(run.order, limits, is_mixture)
+        if limits and passes.stop_of(0) is None:
+            names = ", ".join(map(repr, named))
+            raise ValueError(f"epochs are given for {names}, of which no sample ever comes")
+        return passes
 
     def start_of(self, number: int) -> int:
         """The first sample of a pass."""
@@ -86,3 +90,49 @@ class Passes:
         if length is None:
             raise ValueError("a mixture has no end; say how many windows: windows(100_000)")
         return length
+
+
+def stats_of_sources(names: Sequence[str], order: Order, samples: int) -> dict[str, Any]:
+    """Of each source the samples, tokens and epochs among the first `samples` samples."""
+    sources = {}
+    counts = order.counts_before(samples)
+    ranges = order.served_ranges(samples)
+    for name, count, served, source in zip(names, counts, ranges, order.sources, strict=True):
+        num_served = sum(stop - first for first, stop in served)
+        sources[name] = {
+            "samples": num_served,
+            "tokens": num_served * order.block_size,
+            "epochs": source.epochs_until(count),
+            **source.facts(),
+        }
+    return sources
+
+
+def left_out(order: Order, first: int, stop: int, epochs: Any) -> dict[str, int]:
+    """What a pass does not serve: the samples first .. stop-1, which fill no step.
+
+    `tokens` counts targets. Of one dataset, `epochs` of it, those after the last whole window of
+    each epoch are among them.
+    """
+    begins, ends = order.rows(np.arange(first, stop)).targets
+    tokens = int((ends - begins).sum())
+    if isinstance(epochs, int) and len(order.sources) == 1:
+        tokens += order.sources[0].tail * epochs
+    return {"samples": stop - first, "tokens": tokens}
+
+
+def report_end(
+    epochs: Any, num_steps: int, left: dict[str, int], share: StepShare, order: Order
+) -> None:
+    """Log what a pass left out: a warning, if it is samples."""
+    after = ", and the tokens after the last whole window of each epoch"
+    log.log(
+        logging.WARNING if left["samples"] else logging.INFO,
+        "%s ended at step %d; left out: %d tokens (%d samples that do not fill a step of %d%s)",
+        "the order" if epochs is None else f"epochs={epochs}",
+        num_steps,
+        left["tokens"],
+        left["samples"],
+        share.samples_per_step,
+        after if isinstance(epochs, int) and order.sources[0].tail else "",
+    )

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from tokenmill.base.suggest import one_of
@@ -121,19 +121,19 @@ class Run:
         settings.check(datasets)
         rules = settings.order
         if stages is None:
-            order: Order = rules.source_order(datasets[0], rules.seed)
-            return cls(names, datasets, stages, settings, order)
+            alone = rules.source_order(datasets[0], rules.seed)
+            return cls(names, datasets, stages, settings, alone)
+        from tokenmill.order.mixture_order import MixtureOrder
+
         sources = [rules.source_order(d, rules.seed_of(i)) for i, d in enumerate(datasets)]
-        return cls(names, datasets, stages, settings, _mixture_order(sources, stages, rules.seed))
+        order = MixtureOrder(sources, stages, seed=rules.seed)
+        return cls(names, datasets, stages, settings, order)
 
-    def with_stages(self, stages: "Sequence[MixtureStage]") -> "Run":
-        """The same mixture with other weights."""
-        order = _mixture_order(self.order.sources, stages, self.settings.order.seed)
-        return replace(self, stages=tuple(stages), order=order)
-
-    def with_datasets(self, datasets: Sequence[TokenDataset]) -> "Run":
-        """The same with other data."""
-        return self._made(self.names, tuple(datasets), self.stages, self.settings)
+    def made_again(
+        self, datasets: Sequence[TokenDataset], stages: "tuple[MixtureStage, ...] | None"
+    ) -> "Run":
+        """The same with other data or weights."""
+        return self._made(self.names, tuple(datasets), stages, self.settings)
 
     @property
     def fingerprint(self) -> str:
@@ -230,14 +230,6 @@ class Run:
         is_alone = self.stages is None and number == 0
         seed = settings.order.seed if is_alone else settings.order.seed_of(number)
         return settings.order.source_order(data, seed)
-
-
-def _mixture_order(
-    sources: Sequence[SourceOrder], stages: "Sequence[MixtureStage]", seed: int
-) -> Order:
-    from tokenmill.order.mixture_order import MixtureOrder
-
-    return MixtureOrder(sources, stages, seed=seed)
 
 
 def number_of(source: str | None, names: Sequence[str]) -> int:

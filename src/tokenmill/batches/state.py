@@ -30,9 +30,9 @@ def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, 
     """The samples and passes of a saved state, if its order and data are those of `here`."""
     if not isinstance(state, Mapping):
         raise _not_a_state(f"this is {state!r}, not the state of a BatchLoader")
-    missing = [key for key in here if key not in state and key not in (*USUAL, "edits")]
-    if missing:
-        raise _not_a_state(f"this is not the state of a BatchLoader (it has no {missing[0]!r})")
+    for key in ("format", "samples", "pass", *here):
+        if key not in state and key not in USUAL:
+            raise _not_a_state(f"this is not the state of a BatchLoader (it has no {key!r})")
     if state["format"] != STATE_FORMAT:
         raise OrderMismatchError(
             f"cannot resume: the state has format {state['format']!r}, this tokenmill reads "
@@ -54,8 +54,7 @@ def _not_a_state(why: str) -> OrderMismatchError:
 
 
 def _refuse_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    compared = [key for key in here if key not in ("samples", "pass", "edits")]
-    differing = [key for key in compared if state[key] != here[key]]
+    differing = [key for key in here if state[key] != here[key]]
     if not differing:
         return
     named = [key for key in differing if not key.endswith("_fingerprint")]

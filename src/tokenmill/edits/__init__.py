@@ -4,8 +4,7 @@ edit_values.py   the values: Reweight, Skip, Ban, Cap, Add; checked when made, J
 edit_record.py   the list of edits: each with its sample, note and fingerprint
 named_files.py   what an edit names outside of the state: data that is added, files of bans
 bans.py          the tokens that bans mean, and which of them are in a batch
-edited_order.py  the order of an edited run: another order with skips, an end and bans
-grown_source.py  the order of a source whose data has grown
+edited_order.py  the order of an edited run: skips, an end, bans, sources that have grown
 apply_edits.py   what each edit does to the order
 edited_run.py    a run and its edits; the same for a saved state, whose past is proven
 usage.py         how often each source and shard of a run was trained on

@@ -16,8 +16,7 @@ from tokenmill.batches.run import Run, number_of
 from tokenmill.edits.bans import BanMask, SourceBans, banned_by
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Add, Ban, Cap, Grow, Reweight, Skip
-from tokenmill.edits.edited_order import EditedOrder, Skips
-from tokenmill.edits.grown_source import GrownSource
+from tokenmill.edits.edited_order import EditedOrder, GrownSource, Skips
 from tokenmill.order.mixture_order import ENDLESS, Deal, MixtureOrder, MixtureStage
 from tokenmill.order.order import Order, SourceOrder
 
@@ -45,8 +44,8 @@ class Editing:
         self.stages: list[MixtureStage] = []
         """The stages that have begun, with those of caps."""
         self.end = ENDLESS
-        self.caps: dict[int, Cap] = {}
-        """The cap of each source that has one."""
+        self.caps: dict[int, tuple[int, str]] = {}
+        """Most epochs of each source that has a cap, and what comes then."""
         self.reached: set[int] = set()
         """The sources that have reached their cap."""
         self._begin_stage(0)
@@ -118,17 +117,12 @@ class Editing:
         """The place after the last sample of each source whose cap is still to be reached."""
         coming = {}
         for source in self.caps.keys() - self.reached:
-            last = self._first_beyond_cap(source) - 1
+            epochs, _ = self.caps[source]
+            last = self.sources[source].first_of_epoch(epochs) - 1
             place = int(self._deal.samples_of(source, np.array([last]))[0])
             if place >= 0:
                 coming[source] = place + 1
         return coming
-
-    def _first_beyond_cap(self, source: int) -> int:
-        """The first sample of a source that its cap leaves out."""
-        epochs = self.caps[source].epochs[self.names[source]]
-        assert epochs is not None
-        return self.sources[source].first_of_epoch(epochs)
 
     def _begin_stage(self, place: int) -> None:
         """Begin a stage with the weights in force, instead of one that began at this place."""
@@ -150,7 +144,7 @@ class Editing:
         return tuple(0 if source in self.reached else p for source, p in enumerate(parts))
 
     def _is_ended_by_cap(self) -> bool:
-        return any(self.caps[source].then == "end" for source in self.reached)
+        return any(self.caps[source][1] == "end" for source in self.reached)
 
     # The kinds of edits
 
@@ -176,8 +170,8 @@ class Editing:
             self.reached.discard(source)
             if epochs is None:
                 continue
-            self.caps[source] = cap
-            if counts[source] >= self._first_beyond_cap(source):
+            self.caps[source] = epochs, cap.then
+            if counts[source] >= self.sources[source].first_of_epoch(epochs):
                 self.reached.add(source)
         if self._allowed_parts() != before or self._is_ended_by_cap() or self.end == place:
             self._begin_stage(place)

@@ -1,4 +1,4 @@
-"""The order of an edited run: another order with skips, an end, and bans.
+"""The order of an edited run: another order with skips, an end, and bans; and of grown data.
 
 A place is a sample number of the order before its skips. Without skips sample s is at place s; a
 skip at sample s of n places means that sample s and all after it are n places further on: what was
@@ -6,14 +6,14 @@ at the n places is never served. A ban changes no row; it is here so that `sampl
 only samples that train on what was asked for.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tokenmill.edits.bans import SourceBans
-from tokenmill.order.order import Order, SourceOrder
-from tokenmill.order.spans import Spans
+from tokenmill.order.order import Order, SourceOrder, TargetRanges
+from tokenmill.order.spans import Spans, join_rows
 
 
 class Skips:
@@ -96,13 +96,11 @@ class EditedOrder(Order):
         return self._order.deal(self.skips.places(samples))
 
     def samples_of(self, source: int, index: np.ndarray) -> np.ndarray:
-        places = self._places_of(source, index)
-        return np.where(places < 0, -1, self.skips.samples_at(places))
-
-    def _places_of(self, source: int, index: np.ndarray) -> np.ndarray:
-        """The place of each number of a source, -1 if it is after the end."""
         places = self._order.samples_of(source, index)
-        return places if self.end is None else np.where(places < self.end, places, -1)
+        is_served = places >= 0
+        if self.end is not None:
+            is_served &= places < self.end
+        return np.where(is_served, self.skips.samples_at(places), -1)
 
     def counts_before(self, sample: int) -> list[int]:
         """How many samples of each source come before this one, served or skipped."""
@@ -133,14 +131,82 @@ class EditedOrder(Order):
         return [pair for pair, count in zip(pairs, left.tolist(), strict=True) if count]
 
     def samples_in_epochs(self, source: int, epochs: int) -> int | None:
-        last = self.sources[source].first_of_epoch(epochs) - 1
-        if last < 0:
-            return 0
-        place = int(self._places_of(source, np.array([last]))[0])
-        return None if place < 0 else self.skips.sample(place + 1)
+        place = self._order.samples_in_epochs(source, epochs)
+        if place is None or (self.end is not None and place > self.end):
+            return None
+        return self.skips.sample(place)
 
     def bans_of(self, source: int) -> SourceBans:
         """The bans of a source, by numbers within the source."""
         bans = self.bans.get(source, SourceBans())
         firsts = (self.counts_before(first)[source] for first in bans.firsts)
         return replace(bans, firsts=tuple(firsts))
+
+
+class GrownSource(SourceOrder):
+    """The order of a source whose data has grown: more tokens at its end.
+
+    The epoch in which it grew ends as it began; from the next one on the order is another one.
+    """
+
+    def __init__(self, before: SourceOrder, index: int, after: SourceOrder) -> None:
+        """`index` is the next sample of the source when its data had grown."""
+        if isinstance(before, GrownSource) and index <= before.first:
+            before = before.before  # no epoch of the data as it was then has begun
+        self.before: SourceOrder = before
+        self.after = after
+        self.epoch = int(before.epoch_of(np.array(index)))
+        """The first epoch of the grown data."""
+        self.epoch += before.first_of_epoch(self.epoch) < index
+        self.first: int = before.first_of_epoch(self.epoch)
+        """Its first sample."""
+        self._shift = after.first_of_epoch(self.epoch) - self.first  # to samples of `after`
+        self.name = after.name
+        self.locality = after.locality
+        self.block_size = after.block_size
+        self.spans_per_row = after.spans_per_row
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """Samples of an epoch of the data as it is now."""
+        return self.after.samples_per_epoch
+
+    def facts(self) -> dict[str, int]:
+        return self.after.facts()
+
+    def epoch_of(self, samples: np.ndarray) -> np.ndarray:
+        after = self.after.epoch_of(samples + self._shift)
+        return np.where(samples < self.first, self.before.epoch_of(samples), after)
+
+    def first_of_epoch(self, epoch: int) -> int:
+        if epoch < self.epoch:
+            return self.before.first_of_epoch(epoch)
+        return self.after.first_of_epoch(epoch) - self._shift
+
+    def epochs_until(self, index: int) -> float:
+        if index < self.first:
+            return self.before.epochs_until(index)
+        return self.after.epochs_until(index + self._shift)
+
+    def rows(self, samples: np.ndarray) -> Spans:
+        is_before = samples < self.first
+        numbers = [is_before.nonzero()[0], (~is_before).nonzero()[0]]
+        parts = [
+            self.before.rows(samples[is_before]),
+            self.after.rows(samples[~is_before] + self._shift),
+        ]
+        return join_rows(parts, numbers, len(samples))
+
+    def targeting(self, start: int, stop: int, epoch: int) -> np.ndarray:
+        if epoch < self.epoch:
+            return self.before.targeting(start, stop, epoch)
+        samples: np.ndarray = self.after.targeting(start, stop, epoch) - self._shift
+        return samples
+
+    def target_ranges(self, first: int, stop: int) -> Iterator[TargetRanges]:
+        yield from self.before.target_ranges(first, min(stop, self.first))
+        low = max(first, self.first)
+        yield from self.after.target_ranges(low + self._shift, max(stop, low) + self._shift)
+
+    def possible_targets(self) -> Iterator[TargetRanges]:
+        return self.after.possible_targets()

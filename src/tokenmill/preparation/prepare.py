@@ -10,7 +10,7 @@ worker or sixty-four, run through or killed and started again: the same bytes.
     lines                 read, clean, hash every line                       stages/cleaned_text.py
     line-duplicates       find the lines that were seen before               stages/duplicates.py
     encode                clean, drop repeated lines, encode                 stages/encode.py
-    join                  list all parts, long documents put together        stages/join.py
+    join                  list all parts, long documents put together        stages/encode.py
     existing-documents    hash the documents of that dataset                 stages/duplicates.py
     documents             hash every document                                stages/duplicates.py
     document-duplicates   find the documents that were seen before           stages/duplicates.py
@@ -69,8 +69,7 @@ from tokenmill.preparation.stages.accounts import (
 )
 from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
-from tokenmill.preparation.stages.encode import encode_unit
-from tokenmill.preparation.stages.join import load_parts
+from tokenmill.preparation.stages.encode import encode_unit, load_parts
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.shards.manifest import Manifest, SourceEntry
 from tokenmill.text.inputs.open_input import Source
@@ -266,6 +265,9 @@ def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
     manifest = commit(plan, target.previous, known_sources, outcome)
     summary = summarize(target.name, manifest, notes)
     summary.bad_input = outcome.bad_input
-    summary.changed_lines = outcome.changed_lines
+    if plan.settings.clean:
+        from tokenmill.preparation.stages.cleaned_text import changed_lines
+
+        summary.changed_lines = changed_lines(plan)
     target.finish()
     return summary

@@ -7,8 +7,8 @@ separators gets one.
 
   plan     cut the text into units                                  plan.py
   encode   encode one unit at a time                                stages/encode.py
-  join     encode the text between two units                        stages/join.py
-  write    copy the ids into one .npy, hash it, read it back        stages/write_npy.py
+  join     encode the text between two units                        stages/encode.py
+  write    copy the ids into one .npy, hash it, read it back        stages/assemble.py
 
 The work is in the hidden folder `.corpus.npy.work` until the array is complete; a run that was
 stopped resumes there, and the bytes are the same. `corpus.tokenizer_state.json`, next to the array,
@@ -41,8 +41,8 @@ from tokenmill.preparation.planning.limits import check_space
 from tokenmill.preparation.planning.plan import Plan, begin, choose_dtype
 from tokenmill.preparation.planning.settings import UNIT_BYTES, Settings
 from tokenmill.preparation.stage_table import Preparation
-from tokenmill.preparation.stages.join import load_parts
-from tokenmill.preparation.stages.write_npy import write_npy
+from tokenmill.preparation.stages.assemble import write_npy
+from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.workspace.target import hold_workspace
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.inputs.file_kind import make_source, suffixes

@@ -19,7 +19,7 @@ from tokenmill.executors.executor import Executor, Tasks, WorkerDiedError
 from tokenmill.preparation.planning.limits import has_room_for_text
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.decide import Decision, Layout
-from tokenmill.preparation.stages.join import load_parts
+from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
 from tokenmill.shards.manifest import Manifest
@@ -173,6 +173,9 @@ class Preparation:
             if stage.per == UNIT:
                 error.source = self.plan.name_of(error.task)
                 error.message += f", reading {self.plan.range_of(error.task)}"
+            elif stage.per == PACKED_FILE:
+                error.source = self.plan.sources[self.plan.packed_sources[error.task]].name
+                error.message += f", unpacking {error.source}"
         elif error.source:
             keep(self.plan.workspace.failed_file, error.source.encode("utf-8", "replace"))
         if isinstance(error, BadInputError):
@@ -264,7 +267,7 @@ STAGES = (
         "search-{number}",
     ),
     Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines", "first")),
-    Stage("join", "stages.join.join_units", "preparation", "joined"),
+    Stage("join", "stages.encode.join_units", "preparation", "joined"),
     Stage(
         "existing-documents",
         "stages.duplicates.hash_existing_documents",
