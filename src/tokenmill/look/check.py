@@ -102,11 +102,12 @@ def verify(
     _find_traps(check, sample, open_options)
     try:
         data = open_dataset(path, "all", **open_options | check.assumed)
-        _check_foreign(check, data, full, subset, progress)
     except (TruncatedShardError, CorruptShardError) as error:
         check.damaged.append(_damage(error, check.path, "size", "whole files"))
     except FormatError:
-        pass  # the traps say why
+        return check  # the traps say why
+    else:
+        _check_foreign(check, data, full, subset, progress)
     if check.damaged:
         check.traps = []
     return check

@@ -46,14 +46,14 @@ class ScriptFigures:
     @property
     def fertility(self) -> tuple[float, float]:
         """Tokens a word."""
-        first, second = (count / max(1, self.words) for count in self.tokens)
-        return first, second
+        words = max(1, self.words)
+        return self.tokens[0] / words, self.tokens[1] / words
 
     @property
     def bytes_per_token(self) -> tuple[float, float]:
         """Of the text of this script."""
-        first, second = (self.text_bytes / max(1, count) for count in self.tokens)
-        return first, second
+        first, second = self.tokens
+        return self.text_bytes / max(1, first), self.text_bytes / max(1, second)
 
 
 @dataclass(frozen=True)
