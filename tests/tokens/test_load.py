@@ -67,7 +67,7 @@ def test_an_end_of_text_that_is_a_token_already_is_refused(tmp_path, rank_file):
     ("content", "message"),
     [
         (b"not base64! 1\n", "line 1: .* is not a token and its rank"),
-        (b"YQ== 0\nYg== 0\n", "line 2: rank 0 comes twice, or has no token"),
+        (b"YQ== 0\nYg== 0\n", "line 2: rank 0 is out of range or comes twice"),
         (b"YQ== -1\n", "line 1: rank -1"),
         (b"YQ== 0\n", "255 of the 256 single bytes have no rank"),
         (b"", "256 of the 256 single bytes"),

@@ -294,8 +294,8 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
             raise FormatError(
                 f"{name}, line {number}: {line[:40]!r} is not a token and its rank"
             ) from None
-        if key in spellings or not spelling:
-            raise FormatError(f"{name}, line {number}: rank {key} comes twice, or has no token")
+        if key < 0 or key in spellings or not spelling:
+            raise FormatError(f"{name}, line {number}: rank {key} is out of range or comes twice")
         spellings[key] = spelling
     missing = {bytes([b]) for b in range(256)} - set(spellings.values())
     if missing:
