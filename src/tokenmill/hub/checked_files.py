@@ -25,8 +25,6 @@ from tokenmill.base.atomic import is_temporary, rename_durably, write_atomically
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import OUR_FOLDER, HubFile
 
-_MAX_RECORD_BYTES = 256 << 20
-
 
 class CheckedFiles:
     """The records of one folder and one repository."""
@@ -132,8 +130,6 @@ def origins(folder: Path) -> list[dict[str, str]]:
 def _read(path: Path) -> dict[str, Any]:
     """A record; one that is missing or cannot be read as such counts as empty."""
     try:
-        if path.stat().st_size > _MAX_RECORD_BYTES:
-            return {}
         record = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}

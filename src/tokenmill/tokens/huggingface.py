@@ -94,7 +94,18 @@ class HuggingFaceTokenizer(ComparedTokenizer):
 
     @functools.cached_property
     def _slow(self) -> Any:
-        return _build_slow(self._encoded_tree, self.name)
+        try:
+            from tokenizers import Tokenizer
+        except ImportError:
+            raise MissingExtraError(self.name, package="tokenizers", extra="tokenizers") from None
+        tree = self._encoded_tree
+        with failures_of("tokenizers", f"read {self.name}"):
+            tokenizer = Tokenizer.from_str(json.dumps(tree))
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            tokenizer.encode_special_tokens = True
+            _check_added(tokenizer, tree.get("added_tokens") or [], self.name)
+        return tokenizer
 
     @functools.cached_property
     def special_ids(self) -> Mapping[str, int]:
@@ -214,20 +225,6 @@ def _end_of_text(
         f"which token ends a text is not clear: {where} {what}",
         hint=f'name it: load("...", end_of_text="</s>"); its added tokens are: {shown}',
     )
-
-
-def _build_slow(tree: dict[str, Any], where: str) -> Any:
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise MissingExtraError(where, package="tokenizers", extra="tokenizers") from None
-    with failures_of("tokenizers", f"read {where}"):
-        tokenizer = Tokenizer.from_str(json.dumps(tree))
-        tokenizer.no_truncation()
-        tokenizer.no_padding()
-        tokenizer.encode_special_tokens = True
-        _check_added(tokenizer, tree.get("added_tokens") or [], where)
-    return tokenizer
 
 
 def _check_added(tokenizer: Any, added: list[dict[str, Any]], where: str) -> None:

@@ -265,7 +265,11 @@ class TrainedTokenizer:
         """Return the file that `tokenizers.Tokenizer.from_file` reads."""
         letters = {byte: letter for letter, byte in byte_letters().items()}
         tokens = ["".join(map(letters.__getitem__, token)) for token in self.spellings()]
-        added = [_added_token(text, number) for text, number in self.special_ids.items()]
+        flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        added = [
+            {"id": number, "content": text, **flags, "special": True}
+            for text, number in self.special_ids.items()
+        ]
         model = {
             "type": "BPE",
             "dropout": None,
@@ -290,11 +294,6 @@ class TrainedTokenizer:
             "model": model,
         }
         return json.dumps(tree, ensure_ascii=False, indent=1).encode() + b"\n"
-
-
-def _added_token(text: str, number: int) -> dict[str, Any]:
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    return {"id": number, "content": text, **flags, "special": True}
 
 
 def _pre_tokenizer(pattern: str) -> dict[str, Any]:

@@ -196,9 +196,6 @@ def fast_form(tree: Tree) -> Tree | None:
     pattern = PATTERNS["gpt2"] if splits == () else pattern_of_splits(splits or ())
     if pattern is None:
         return None
-    added = [token for token in tree.get("added_tokens") or [] if not token.get("special")]
-    if added and any(PAIRS in split for split in splits or ()):
-        return None  # a cut between two digits might be inside an added token
     return _with_splits(tree, known_to_gigatoken(pattern)) if splits else tree
 
 
@@ -206,10 +203,12 @@ def _finds_added_tokens(tree: Tree) -> bool:
     """Return True if gigatoken is sure to find added tokens where `tokenizers` does.
 
     It looks for them before it normalizes: `A` with an accent after it has one. And a token that
-    takes the spaces next to it takes them from a token of spaces.
+    takes the spaces next to it takes them from a token of spaces. Where numbers are cut into pairs,
+    a cut might be inside a token.
     """
     added = [token for token in tree.get("added_tokens") or [] if not token.get("special")]
-    if any(token.get("single_word") for token in added):
+    in_pairs = any(PAIRS in split for split in byte_level_splits(tree) or ())
+    if any(in_pairs or token.get("single_word") for token in added):
         return False
     has_spaces = any(token["content"] != token["content"].strip() for token in added)
     if has_spaces and any(token.get("lstrip") or token.get("rstrip") for token in added):
