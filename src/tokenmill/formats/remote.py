@@ -16,12 +16,10 @@ import glob
 import os
 import re
 import shutil
-import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -41,7 +39,14 @@ from tokenmill.formats.untrusted import HEAD_BYTES
 from tokenmill.reading.shard_cache import CachedFile, ShardCache
 from tokenmill.reading.token_file import Lazy
 from tokenmill.shards import block_hashes
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, EndsEntry, FileEntry, Manifest
+from tokenmill.shards.manifest import (
+    FILE_NAME,
+    MAX_BYTES,
+    EndsEntry,
+    FileEntry,
+    Manifest,
+    ShardEntry,
+)
 from tokenmill.stores import objects
 from tokenmill.stores.store_requests import ObjectStat, Part
 
@@ -50,7 +55,6 @@ UNUSED = 7 * 86400.0
 """Seconds after which a mirror that nobody opened is removed."""
 _NAME = re.compile(r"(.*/tokenmill-objects-[0-9a-f]{32})/(.+)", re.DOTALL)
 _BESIDE = (".bin", ".idx", ".index", ".metadata", ".csv.gz", ".tokenizer_state.json")
-_reading_blocks = threading.Lock()
 
 Objects = dict[str, tuple[int, str]]
 """Key to size and ETag."""
@@ -102,25 +106,34 @@ def _read_ours(address: str, split: str | None, ask: Ask, cache: ShardCache) -> 
     if data is None:
         return None
     manifest = Manifest.parse(data, where=where)
-    found = ours.describe(manifest, address, split, ask, _Bucket(address, cache))
     blocks_file = join(address, block_hashes.file_name(data))
-    starts = block_hashes.find_starts(manifest).tolist()
-    blocks = {}
-    for shard, (start, stop) in zip(manifest.shards, pairwise(starts), strict=True):
-        args = (blocks_file, start, stop, starts[-1], shard.xxh3_128)
-        blocks[join(address, shard.file)] = Lazy(load_blocks, args)  # plain shards have blocks
-    return found.with_files(replace(file, blocks=blocks.get(file.path)) for file in found.files)
+    bucket = _Bucket(address, cache, blocks_file, block_hashes.find_ranges(manifest))
+    return ours.describe(manifest, address, split, ask, bucket)
 
 
 class _Bucket(ours.Folder):
     """A dataset in a store: nothing is fetched when it is opened."""
 
-    def __init__(self, address: str, cache: ShardCache) -> None:
+    def __init__(
+        self,
+        address: str,
+        cache: ShardCache,
+        blocks_file: str,
+        block_ranges: dict[str, tuple[int, int, int]],
+    ) -> None:
         self.address = address
         self.cache = cache
+        self.blocks_file = blocks_file
+        self.block_ranges = block_ranges
 
     def path(self, name: str, size: int) -> str:
         return join(self.address, name)
+
+    def blocks(self, shard: ShardEntry) -> Lazy | None:
+        if shard.packed is not None:
+            return None
+        where = self.block_ranges[shard.file]
+        return Lazy(load_blocks, (self.blocks_file, *where, shard.xxh3_128))
 
     def ends(self, path: str, entry: EndsEntry) -> Lazy:
         file = CachedFile(path, entry.num_bytes, entry.xxh3_128, packed=ours.packed(entry))
@@ -133,15 +146,8 @@ class _Bucket(ours.Folder):
 
 def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> np.ndarray | None:
     """Return the hashes of the blocks of a shard, from the file of all; None without that file."""
-    with _reading_blocks:  # all threads need the same file
-        data = _read_blocks(address, size)
-    return None if data is None else block_hashes.read_entry(data[start:stop], digest)
-
-
-@functools.lru_cache(maxsize=4)
-def _read_blocks(address: str, size: int) -> bytes | None:
-    """Return the file of all hashes: 2 MB for a dataset of 250 GB."""
-    return objects.read_if_there(address, size)
+    data = objects.read_if_there(address, start, stop, size)
+    return None if data is None else block_hashes.read_entry(data, digest)
 
 
 def fetch(cache: ShardCache, file: CachedFile) -> bytes:
