@@ -15,10 +15,10 @@ from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.batch_maker import BatchMaker, FindBanned, FindDocuments
 from tokenmill.batches.id_check import IdCheck, check_dtype
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.arrangement import Arrangement
 from tokenmill.order.order import ANYWHERE, Order, SourceOrder
 from tokenmill.order.order_settings import OrderSettings
 from tokenmill.order.step_share import StepShare
+from tokenmill.order.window_order import Arrangement
 from tokenmill.reading.span_reader import MixedReader, SpanReader
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.signals import StopRequest
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.errors import Stopped, TokenmillError
-from tokenmill.torch.bits_per_byte import TextBytes, bits_per_byte
 from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
 from tokenmill.torch.world import Ranks
@@ -38,7 +37,7 @@ from tokenmill.train.metrics import RunRecord
 from tokenmill.train.model import GPT, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.run_page import trained_part
-from tokenmill.train.validation import Validation
+from tokenmill.train.validation import TextBytes, Validation, bits_per_byte
 
 
 @dataclass(frozen=True)

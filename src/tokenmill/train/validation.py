@@ -6,10 +6,13 @@ the same bits on 1, 2 or 512 ranks of one kind of machine. They are windows what
 the training are, so that runs with other rows can be compared.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 
+from tokenmill.batches.batch import IGNORED
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.errors import FormatError
 from tokenmill.torch.torch_batch import TorchBatch
@@ -59,3 +62,29 @@ class Validation:
                 sums[i] = sum_of_losses(self.batches[i]).double().cpu()
         sum_over_ranks(sums)  # every other rank adds zero, which is exact
         return float(sums.sum()) / sum(batch.num_targets for batch in self.batches)
+
+
+class TextBytes:
+    """How many bytes of text the targets of batches are; known where the tokenizer is."""
+
+    def __init__(self, tokenizer: Any, vocab_size: int) -> None:
+        self._of_id: torch.Tensor | None = None
+        if tokenizer is not None:
+            sizes = torch.tensor([len(text) for text in tokenizer.bytes_of_ids()])
+            self._of_id = torch.zeros(max(vocab_size, len(sizes)), dtype=torch.int64)
+            self._of_id[: len(sizes)] = sizes
+
+    def count(self, batches: Iterable[TorchBatch]) -> tuple[int, int]:
+        """Targets that count, and the bytes of text they are."""
+        num_targets = num_bytes = 0
+        for batch in batches:
+            labels = batch.labels.cpu()
+            labels = labels[labels != IGNORED]
+            num_targets += labels.numel()
+            num_bytes += 0 if self._of_id is None else int(self._of_id[labels].sum())
+        return num_targets, num_bytes
+
+
+def bits_per_byte(loss: float, num_targets: float, num_bytes: float) -> float | None:
+    """The loss of a target, in nats, as bits for each byte; None where bytes are not known."""
+    return loss / math.log(2) * num_targets / num_bytes if num_bytes else None
