@@ -154,6 +154,7 @@ class GPTDataLoader:
         return self._splits[split].get_batch(size, self._setting("device", "auto"))
 
     def state_dict(self) -> dict[str, Any]:
+        """How far each split is."""
         return {split: batches.state_dict() for split, batches in self._splits.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -70,6 +70,7 @@ class LocalTokenizedDataset(IterableDataset[Any]):
         return len(self.windows) // self.ranks.world_size
 
     def set_epoch(self, epoch: int) -> None:
+        """Make the next pass this epoch."""
         self.windows.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[Any]:

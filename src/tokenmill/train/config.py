@@ -201,6 +201,7 @@ class TrainConfig:
 
     @property
     def run_dir(self) -> Path:
+        """The folder of this run."""
         return Path(self.out_dir) / self.model_name
 
     @property
@@ -234,6 +235,7 @@ class TrainConfig:
 
     @property
     def shares_of_mixture(self) -> dict[str, Any]:
+        """The weights of its datasets by name."""
         return (
             {} if self.weights is None else named_values(self.weights, "weights", WEIGHTS, number)
         )

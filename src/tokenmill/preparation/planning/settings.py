@@ -53,7 +53,6 @@ class Details:
     default 8 MiB."""
 
     def added_to(self, settings: SettingsKeywords) -> dict[str, Any]:
-        """Return all settings that were given."""
         given = {name: value for name, value in vars(self).items() if value is not None}
         return {**settings, **given}
 
