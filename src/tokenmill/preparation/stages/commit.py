@@ -175,10 +175,5 @@ def _shell_word(text: str) -> str:
     """Quoted for a shell; what cannot be printed is spelt as bash, zsh and others understand it."""
     if text.isprintable():
         return shlex.quote(text)
-    spelt = [
-        ("\\" + char if char in "\\'" else char)
-        if char.isprintable()
-        else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
-        for char in text
-    ]
-    return "$'" + "".join(spelt) + "'"
+    spelt = os.fsencode(text).decode("latin-1").encode("unicode_escape").decode()
+    return "$'" + spelt.replace("'", "\\'") + "'"
