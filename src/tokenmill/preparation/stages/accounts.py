@@ -165,8 +165,7 @@ def check_accounts(plan: Plan, outcome: PreparationOutcome) -> None:
     ):
         if left != right:
             raise PrepareError(
-                f"the accounts do not balance: {what} {left:,}, accounted for {right:,}; "
-                f"{accounts}",
+                f"the accounts do not balance: {what} {left:,}, found {right:,}; {accounts}",
                 hint="this is a fault of tokenmill, and nothing was published; please report it",
             )
 

@@ -1,10 +1,10 @@
 """The text of units, cleaned and without repeated lines.
 
 Lines are dropped before a text is encoded, so repeated ones must be known in advance: the stage
-`lines` hashes every line, and leaves 24 bytes for each. So a text is needed twice: if the disk has
-room, it is kept from hashing its lines until it is encoded. No receipt vouches for it, which would
-have to wait for the disk: it is compared with its hash when it is needed, and the source is read
-again where it is gone or damaged.
+`lines` hashes every line, and leaves 24 bytes for each. Reading and cleaning a text costs about as
+much as encoding it: if the disk has room, it is kept from hashing its lines until it is encoded. No
+receipt vouches for it, which would have to wait for the disk: it is compared with its hash when it
+is needed, and the source is read again where it is gone or damaged.
 """
 
 import os

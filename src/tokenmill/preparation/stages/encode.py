@@ -314,5 +314,4 @@ def join_stretches(plan: Plan, units: Iterable[EncodedUnit]) -> Iterator[Part]:
 
 
 def _is_joined(part: Part) -> bool:
-    """Return True if the files of a part are from several units."""
     return part.files[0].unit != part.files[-1].unit

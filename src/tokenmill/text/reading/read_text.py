@@ -65,7 +65,7 @@ def _check_utf8(chunk: Chunk, pieces: DocumentPieces, source: Source, rules: Rea
         begin = pieces.run.find(text, begin)
         offset = pieces.offset + begin + at
         if rules.on_bad_input == "replace":
-            kept.append(bad_input.replace_not_utf8(text))
+            kept.append(text.decode("utf-8", "replace").encode())
             chunk.repaired(bad_input.NOT_UTF8, "byte", offset)
         elif rules.on_bad_input == "error" or chunk.is_part(number) or len(text) > rules.long_line:
             what = f"not UTF-8 (bytes {text[at : at + 4].hex(' ')})"
