@@ -86,11 +86,6 @@ class MdsWriter(SampleWriter):
 
 def _sample(document: np.ndarray) -> bytes:
     count = len(document)
-    if count == 0:
-        raise FormatError(
-            "an empty document cannot be written as MDS, which has no empty arrays",
-            hint="pass allow_lost_documents=True to leave such out",
-        )
     code = 0 if count < 1 << 8 else 1 if count < 1 << 16 else 2
     shape = bytes([1 << 2 | code]) + count.to_bytes(1 << code, "little")
     values = document.tobytes()

@@ -18,7 +18,7 @@ from tokenmill.formats.format import (
     SAMPLE_INDEX,
     TOKEN_SUFFIXES,
 )
-from tokenmill.formats.untrusted import file_size, head
+from tokenmill.formats.untrusted import expect_at_least, file_size, head
 from tokenmill.shards.manifest import FILE_NAME
 
 LEAST_TOKENS = 256  # with fewer, nothing is said of their type
@@ -74,6 +74,19 @@ def known_other(path: Path, first_bytes: bytes) -> FormatError | None:
                 f"{path} is {what}", hint=remedy.replace("FILE", shlex.quote(str(path)))
             )
     return None
+
+
+def read_header(path: Path, num_bytes: int, *magics: bytes, hint: str = "") -> tuple[bytes, int]:
+    """Return the header of a file, which begins with one of these magics, and the file's size."""
+    first_bytes, size = head(path, num_bytes)
+    if magics and not first_bytes.startswith(magics):
+        start = first_bytes[: len(magics[0])]
+        raise known_other(path, first_bytes) or FormatError(
+            f"{path} starts with {start!r}, not with {' or '.join(map(repr, magics))}",
+            hint=hint or "the file is damaged, or of another format: leave format out to detect it",
+        )
+    expect_at_least(path, size, num_bytes, "the header")
+    return first_bytes, size
 
 
 def header_bytes(first_bytes: bytes) -> int | None:
