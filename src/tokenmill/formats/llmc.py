@@ -19,7 +19,7 @@ import numpy as np
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import LLMC_GPT2, LLMC_LLAMA3, Ask, FileFormat, FoundData
 from tokenmill.formats.not_tokens import read_header
-from tokenmill.formats.writing import RollingWriter
+from tokenmill.formats.writing import Writer
 
 HEADER_BYTES = 1024
 
@@ -46,7 +46,7 @@ def _kind_for(dtype: np.dtype[Any]) -> Kind:
     return next(kind for kind in KINDS if np.dtype(kind.dtype) == dtype)
 
 
-class LlmcWriter(RollingWriter):
+class LlmcWriter(Writer):
     """One split as shards; documents continue in the next one."""
 
     file_name = "corpus_{split}_{number:06d}.bin"  # as llm.c names them

@@ -104,12 +104,6 @@ class Column:
     has_shape: bool = False
     """True if the shape comes before the values of each sample."""
 
-    @property
-    def fixed_bytes(self) -> int | None:
-        """Bytes of the tokens of each sample, where all have the same."""
-        is_plain = self.dtype is not None and not self.has_shape
-        return self.sizes[self.number] if is_plain else None
-
 
 class Mds(SampleFormat):
     """Shards of samples with columns."""
@@ -174,13 +168,12 @@ def _column(entry: dict[str, Any], path: Path, ask: Ask) -> Column:
     if array := INTEGER_ARRAYS.fullmatch(kind):
         dtype = np.dtype(array["dtype"]).newbyteorder("<") if array["dtype"] else None
         return Column(number, fixed, dtype, array["shape"] is None)
-    hints = {
-        "bytes": f'tokenmill.open("{path.parent}", dtype="int64"), as older llm-foundry wrote them',
-        "pkl": "pickles can run code; write the tokens as ndarray:uint16 or ndarray:int32",
-    }
+    hint = "write the tokens as ndarray:uint16 or ndarray:int32; a pickle can run code"
+    if kind == "bytes":
+        hint = f'tokenmill.open("{path.parent}", dtype="int64"), as older llm-foundry wrote them'
     raise FormatError(
         f"{path} has the column {names[number]!r} encoded as {kind!r:.40}: their type is unknown",
-        hint=hints.get(kind, "write the tokens as ndarray:uint16 or ndarray:int32"),
+        hint=hint,
     )
 
 
@@ -222,7 +215,9 @@ def _token_file(
     documents: bool,
 ) -> TokenFile:
     path = Path(samples.path)
-    if width := samples.column.fixed_bytes:
+    column = samples.column
+    width = column.sizes[column.number]
+    if width and column.dtype is not None and not column.has_shape:
         in_each = untrusted.whole_tokens(path, width, dtype)
         num_tokens = samples.count * in_each
         needed = num_tokens * dtype.itemsize

@@ -30,7 +30,7 @@ from tokenmill.formats import untrusted
 from tokenmill.formats.format import MEGATRON as MAGIC
 from tokenmill.formats.format import Ask, FileFormat, FoundData
 from tokenmill.formats.not_tokens import read_header
-from tokenmill.formats.writing import RollingWriter
+from tokenmill.formats.writing import Writer
 from tokenmill.reading.token_file import Lazy
 
 HEADER_BYTES = 34
@@ -38,7 +38,7 @@ DTYPES = {1: "<u1", 2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
 
 
-class MegatronWriter(RollingWriter):
+class MegatronWriter(Writer):
     """One split as one pair, named for the split; each document is one sequence."""
 
     file_name = "{split}.bin"

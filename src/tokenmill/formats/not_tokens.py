@@ -89,14 +89,6 @@ def read_header(path: Path, num_bytes: int, *magics: bytes, hint: str = "") -> t
     return first_bytes, size
 
 
-def header_bytes(first_bytes: bytes) -> int | None:
-    """Return the length of the header that begins with these bytes; None if it is unknown."""
-    if first_bytes.startswith(NUMPY) and len(first_bytes) >= 12:
-        width = 2 if first_bytes[6] == 1 else 4
-        return 8 + width + int.from_bytes(first_bytes[8 : 8 + width], "little")
-    return 1024 if first_bytes.startswith(FILE_SIGNS[0].first_bytes) else None
-
-
 def dataset_above(path: Path) -> Path | None:
     """Return the tokenmill dataset that a file is part of: in its folder, or in that of a split."""
     for folder in (path.parent, path.parent.parent):

@@ -21,14 +21,14 @@ from tokenmill.formats import untrusted
 from tokenmill.formats.format import NUMPY as MAGIC
 from tokenmill.formats.format import Ask, FileFormat, FoundData, token_dtype
 from tokenmill.formats.not_tokens import dtype_hint
-from tokenmill.formats.writing import RollingWriter
+from tokenmill.formats.writing import Writer
 from tokenmill.reading.token_file import Lazy
 
 HEADER_CAP = 12 + 10_000  # numpy reads no longer ones
 HEADER_BYTES = 128  # of those written here, always of version 1
 
 
-class NpyWriter(RollingWriter):
+class NpyWriter(Writer):
     """One split as one file, named for the split."""
 
     file_name = "{split}.npy"

@@ -17,7 +17,7 @@ from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import SAMPLE_INDEX, SAMPLE_KEYS, Ask, FolderFormat, FoundData
 from tokenmill.formats.held_out import take
-from tokenmill.formats.writing import RollingWriter, WriteTarget, write_file
+from tokenmill.formats.writing import Writer, WriteTarget, write_file
 
 MAX_SHARD_BYTES = (1 << 32) - (1 << 20)
 OUR_KEY = "tokenmill"  # in the index, when tokenmill wrote it
@@ -90,7 +90,7 @@ def offset_table(sizes: list[int], before: int = 0) -> bytes:
     return np.concatenate([[len(sizes)], offsets]).astype("<u4").tobytes()
 
 
-class SampleWriter(RollingWriter):
+class SampleWriter(Writer):
     """Whole documents, collected in memory until they fill a shard."""
 
     folder_per_split = True
