@@ -12,8 +12,8 @@ from text.naive import naive_clean
 from tokenmill import kernel
 from tokenmill.text.cleaning.clean import clean, join_edge, nfc_table
 from tokenmill.text.cleaning.line_work import find_lines
-from tokenmill.text.reading.align import may_cut_inside
 from tokenmill.text.reading.chunks import Edge
+from tokenmill.text.reading.cut_pieces import may_cut_inside
 
 SETTINGS = settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -31,6 +31,7 @@ TEXT = st.lists(st.sampled_from(ATOMS) | st.characters(exclude_categories=["Cs"]
 
 @pytest.fixture(params=["compiled", "plain"], autouse=True)
 def way(request, monkeypatch):
+    monkeypatch.setattr("tokenmill.text.cleaning.clean._BLOCK_BYTES", 7)
     if request.param == "compiled":
         if kernel.compiled is None:
             pytest.skip("tokenmill.kernel.loops is not built: there was no C compiler")

@@ -202,7 +202,7 @@ def test_a_paragraph_ends_after_a_line_longer_than_is_looked_at(tmp_path):
 
 
 def test_a_long_run_of_overlapping_separators_needs_no_place_to_cut(tmp_path, monkeypatch):
-    monkeypatch.setattr("tokenmill.text.reading.align.CUT_BOUND", 10)
+    monkeypatch.setattr("tokenmill.text.reading.cut_pieces.CUT_BOUND", 10)
     path = tmp_path / "a.txt"
     path.write_bytes(b"a" + b"\n" * 501 + b"b")
     rules = ReadRules(separator="\n\n", long_line=5)
@@ -274,7 +274,6 @@ def test_documents_too_large_are_left_out_and_counted(tmp_path):
 
 def test_no_place_to_cut_is_an_error_that_names_the_offset(tmp_path, monkeypatch):
     monkeypatch.setattr("tokenmill.text.reading.cut_pieces.CUT_BOUND", 1000)
-    monkeypatch.setattr("tokenmill.text.reading.align.CUT_BOUND", 1000)
     path = tmp_path / "a.txt"
     path.write_bytes(b"a line\n" + b"x" * 5000)
     rules = ReadRules(long_line=100)

@@ -174,7 +174,7 @@ def _range(text: str, num_tokens: int) -> tuple[int, int]:
 def _text(excerpt: "Excerpt", plain: bool, ids: bool) -> str:
     """The lines of one excerpt; with `plain`, its title is a note."""
     from tokenmill.base.human import visible
-    from tokenmill.look.shown_tokens import render
+    from tokenmill.look.show import render
 
     title = visible(f"{excerpt.title}  [{excerpt.place}]")
     if excerpt.left_out:

@@ -84,7 +84,7 @@ def _serve(path: str, port: int, no_browser: bool, how: dict[str, Any]) -> None:
 
     as_json = click.get_current_context().params["as_json"]
     with (
-        Server(Site.open(path, **how), port) as server,
+        Server(Site(path, **how), port) as server,
         interrupt_on_signals(),
         suppress(KeyboardInterrupt),
     ):

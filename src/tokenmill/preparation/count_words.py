@@ -28,7 +28,7 @@ from tokenmill.preparation.planning.limits import PER_DRIVER
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stage_table import Preparation, Stage
 from tokenmill.preparation.stages.decide import DROPPED, Decision, decisions_on
-from tokenmill.preparation.stages.join import load_parts
+from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.tokens.words import END, WordCounter
 

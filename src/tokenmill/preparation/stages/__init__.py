@@ -3,17 +3,13 @@
 unpack.py          large compressed files become text that can be cut into units
 unit_text.py       the text of units as it is encoded; here as it is in its files; its characters
 token_inputs.py    the documents of a dataset as text, where one is the input
-cleaned_text.py    the same, cleaned and without repeated lines; every line is hashed
-hash_buckets.py    rows of numbers on disk, spread over buckets
+cleaned_text.py    the same, cleaned and without repeated lines; every line is hashed; examples
 duplicates.py      which lines or documents were seen before
 parts.py           encoded documents on disk, between encoding and the shards
 long_documents.py  documents that are read in pieces: one part each, encoded in parallel
-encode.py          the documents of a unit become ids
-changed_lines.py   examples of what cleaning did
-join.py            the list of all parts
+encode.py          the documents of a unit become ids; the list of all parts
 decide.py          train, val or dropped, for every document; the layout of the shards
-assemble.py        documents are copied into shards
+assemble.py        documents are copied into shards, or all ids of a text into one .npy
 accounts.py        what went in and what became of it; the summary for people
 commit.py          tokenizer, card and manifest are written
-write_npy.py       for pretokenize: all ids of a text in one .npy, in place of shards
 """

@@ -14,8 +14,7 @@ from tokenmill.base.human import human_bytes, plural
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.decide import DROPPED, Decided, Decision
-from tokenmill.preparation.stages.encode import encoded_units
-from tokenmill.preparation.stages.join import load_parts
+from tokenmill.preparation.stages.encode import encoded_units, load_parts
 from tokenmill.preparation.stages.parts import Part, split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry
@@ -28,6 +27,8 @@ from tokenmill.text.reading.bad_input import (
     BadInputPlace,
 )
 from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
+
+_COUNTS = ("documents_in", "documents_written", "bytes_in", "lines_dropped", "texts_replaced")
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,6 @@ class PreparationOutcome:
     """Documents that are in both splits, the held-out end having cut them in two."""
     bad_input: list[str]
     """The first places of input that was dropped or repaired, with the reason."""
-    changed_lines: list[str]
-    """The first lines that cleaning changed, before and after."""
 
     @classmethod
     def of(
@@ -67,7 +66,6 @@ class PreparationOutcome:
             split=split if plan.settings.val_fraction > 0 else without,
             cut_documents=cut_documents,
             bad_input=units.bad_input,
-            changed_lines=units.changed_lines,
         )
 
     def notes(self, plan: Plan) -> list[str]:
@@ -105,7 +103,6 @@ class UnitTotals:
     by_source: Counter[int] = field(default_factory=Counter)
     """Documents of each source."""
     bad_input: list[str] = field(default_factory=list)
-    changed_lines: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, plan: Plan) -> "UnitTotals":
@@ -114,14 +111,12 @@ class UnitTotals:
         lines: Counter[int] = Counter()  # of each source, in the units so far
         for where, unit in zip(plan.units, encoded_units(plan), strict=True):
             totals.counts.update(unit.counts)
-            totals.counts["lines_dropped"] += unit.dropped_lines
             totals.dropped.update(unit.dropped)
             for source, number in zip(where.sources, unit.documents_by_source, strict=True):
                 totals.by_source[source] += number
             for place in unit.bad_input[: MOST_PLACES - len(totals.bad_input)]:
                 name = plan.sources[where.source + place.source].name
                 totals.bad_input.append(f"{name}{_where(place, lines[where.source])}")
-            totals.changed_lines += unit.changed_lines
             lines[where.source] += unit.counts.get("lines", 0)
         return totals
 
@@ -244,16 +239,12 @@ def summarize(out_dir: str, manifest: Manifest, notes: list[str]) -> Summary:
     train, val = (manifest.splits.get(name, SplitEntry.of(())) for name in ("train", "val"))
     return Summary(
         out_dir=out_dir,
-        documents_in=accounts["documents_in"],
-        documents_written=accounts["documents_written"],
+        **{name: accounts[name] for name in _COUNTS},
         dropped=dict(accounts["dropped"]),
         train_tokens=train.num_tokens,
         val_tokens=val.num_tokens,
         train_shards=len(train.shards),
         val_shards=len(val.shards),
-        bytes_in=accounts["bytes_in"],
-        lines_dropped=accounts["lines_dropped"],
-        texts_replaced=accounts["texts_replaced"],
         dtype=manifest.dtype,
         notes=notes,
         named_splits={

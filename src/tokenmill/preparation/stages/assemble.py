@@ -1,19 +1,25 @@
 """assemble(shard): copy kept documents into the shard, hash it, read it back, rename.
 
 Which tokens a shard holds is arithmetic on the totals of the parts (`shards/layout.py`), so every
-shard is a task of its own.
+shard is a task of its own. For `pretokenize.py`, all ids go into one `.npy` instead.
 """
 
-from collections.abc import Iterable, Iterator
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import xxhash
 
-from tokenmill.preparation.planning.plan import Plan, load_plan
+from tokenmill.base.atomic import new_file
+from tokenmill.preparation.planning.plan import CHUNK_BYTES, Plan, load_plan
 from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
-from tokenmill.preparation.stages.join import load_parts
+from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.shards.layout import ShardPlan, parts_between
-from tokenmill.shards.writer import ShardWriter
+from tokenmill.shards.writer import ShardWriter, check_read_back
 
 TOKENS_AT_ONCE = 1 << 18
 
@@ -31,7 +37,7 @@ def assemble_shard(out_dir: str, number: int) -> Receipt:
     known = {f"../../{file.file}": (file.num_bytes, file.xxh3_128) for file in entry.files}
     facts = {"split": shard.split, "cut_document": cut, "entry": entry.to_json()}
     if plan.destination is not None:
-        from tokenmill.preparation.workspace.uploads import upload_shard
+        from tokenmill.preparation.workspace.remote_target import upload_shard
 
         facts |= upload_shard(plan, entry)
         known = {}
@@ -48,7 +54,7 @@ def _write_tokens(
         described = load_parts(plan.workspace.out_dir)[part]
         lengths = described.rows(plan)["length"].astype(np.int64)
         kept = decisions_on(plan, part, layout.decision) == shard.axis
-        runs = _runs_of_tokens(lengths, kept, begins, shard.stop - shard.start)
+        runs = [*_runs_of_tokens(lengths, kept, begins, shard.stop - shard.start)]
         for ids in _joined(_ids_of_runs(described.token_arrays(plan), runs)):
             writer.write(ids)
         stops = begins + np.cumsum(lengths[kept])
@@ -74,21 +80,18 @@ def _joined(runs: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         yield np.concatenate(some)
 
 
-def _ids_of_runs(arrays: Iterable[np.ndarray], runs: Iterable[slice]) -> Iterator[np.ndarray]:
-    """The ids of some ascending runs of one sequence, which comes as several arrays in order."""
-    remaining = iter(arrays)
-    ids = np.asarray(next(remaining))
+def _ids_of_runs(arrays: Iterable[np.ndarray], runs: Sequence[slice]) -> Iterator[np.ndarray]:
+    """Yield the ids of ascending runs of one sequence, which comes as arrays in order.
+
+    Only a long document has several arrays, and it is one run.
+    """
     first = 0  # where `ids` begin in the sequence
-    for run in runs:
-        start = run.start
-        while start < run.stop:
-            if start >= first + len(ids):
-                first += len(ids)
-                ids = np.asarray(next(remaining))
-                continue
-            own = ids[start - first : run.stop - first]
-            yield own
-            start += len(own)
+    for ids in map(np.asarray, arrays):
+        for run in runs:
+            own = ids[max(0, run.start - first) : max(0, run.stop - first)]
+            if len(own):
+                yield own
+        first += len(ids)
 
 
 def _runs_of_tokens(
@@ -109,3 +112,30 @@ def _runs_of_tokens(
         if to_stop > from_start:
             yield slice(start + from_start, start + to_stop)
         place += stop - start
+
+
+def write_npy(plan: Plan, path: Path, dtype: np.dtype[Any]) -> int:
+    """Write the ids of the whole text exactly as NumPy saves them, and read them back.
+
+    Returns their number.
+    """
+    parts = load_parts(plan.workspace.out_dir)
+    num_tokens = sum(part.num_tokens for part in parts)
+    if num_tokens and plan.settings.separator is None:
+        num_tokens -= 1  # one document: the end-of-text id that closes it is left out
+    header = io.BytesIO()
+    shape = {"descr": dtype.str, "fortran_order": False, "shape": (num_tokens,)}
+    np.lib.format.write_array_header_1_0(header, shape)
+    digest = xxhash.xxh3_128(header.getvalue())
+    left = num_tokens
+    with new_file(path, durable=True) as file:
+        file.write(header.getvalue())
+        for ids in chain.from_iterable(part.token_arrays(plan) for part in parts):
+            ids = ids[:left]
+            left -= len(ids)
+            for start in range(0, len(ids), CHUNK_BYTES):
+                block = np.ascontiguousarray(ids[start : start + CHUNK_BYTES], dtype)
+                file.write(block.data)
+                digest.update(block.data)
+    check_read_back(path, digest.hexdigest())
+    return num_tokens

@@ -9,6 +9,8 @@ again where it is gone or damaged.
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,11 +18,14 @@ import numpy as np
 
 from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file, hash_open
+from tokenmill.base.human import one_line
+from tokenmill.errors import TokenmillError
 from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Hashed, Search
-from tokenmill.preparation.stages.unit_text import naming_source, read_chunks
+from tokenmill.preparation.stages.unit_text import naming_source, read_chunks, read_first_chunk
 from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.text.cleaning.clean import clean
 from tokenmill.text.cleaning.clean_chunks import (
     CleanChunk,
     clean_chunk,
@@ -31,6 +36,10 @@ from tokenmill.text.cleaning.clean_chunks import (
 )
 from tokenmill.text.cleaning.line_work import hash_selected
 from tokenmill.text.reading.chunks import Chunk
+
+EXAMPLES = 3  # of lines that cleaning changed
+LOOKED_AT_BYTES = 64 << 10
+SHOWN_CHARACTERS = 60
 
 
 def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
@@ -81,16 +90,16 @@ def cleaned_text(plan: Plan, unit: int, lines: Search | None, first: int) -> Ite
 
     Unit 0 is unit `first` of the search.
     """
-    clean = plan.settings.clean
-    if lines is None:
-        return drop_lines(cleaned_chunks(plan, unit), np.empty(0, np.uint32), normalize=clean)
-    number = first + unit
-    repeated = lines.repeated(plan.workspace, number)
-    receipt = plan.workspace.receipt("lines", str(number)) or {}
-    file = _open_whole(kept_file(plan, number), receipt.get("kept_hash"))
-    if file is None:
-        return drop_lines(cleaned_chunks(plan, unit), repeated, normalize=clean)
-    return drop_lines(_kept_chunks(plan, unit, file, receipt["kept"]), repeated, normalize=clean)
+    chunks = cleaned_chunks(plan, unit)
+    repeated = np.empty(0, np.uint32)
+    if lines is not None:
+        number = first + unit
+        repeated = lines.repeated(plan.workspace, number)
+        receipt = plan.workspace.receipt("lines", str(number)) or {}
+        file = _open_whole(kept_file(plan, number), receipt.get("kept_hash"))
+        if file is not None:
+            chunks = _kept_chunks(plan, unit, file, receipt["kept"])
+    return drop_lines(chunks, repeated, normalize=plan.settings.clean)
 
 
 def kept_file(plan: Plan, number: int) -> Path:
@@ -119,3 +128,35 @@ def _kept_chunks(
         for known in kept:
             on_large(known["num_bytes"] > share)
             yield read_kept(file, known)
+
+
+def changed_lines(plan: Plan) -> list[str]:
+    """Return the first lines that cleaning changes, before and after, with their file."""
+    try:
+        texts = read_first_chunk(replace(plan, chunk_bytes=LOOKED_AT_BYTES)).texts
+    except TokenmillError:  # all was read already: it is gone, or another one by now
+        return []
+    text = b"\n".join(texts)[:LOOKED_AT_BYTES]
+    lines = text.decode("utf-8", "ignore").encode().split(b"\n")
+    return [f"{plan.sources[0].name}: {change}" for change in islice(_changes(lines), EXAMPLES)]
+
+
+def _changes(lines: list[bytes]) -> Iterator[str]:
+    for before, after in zip(lines, clean(lines).texts, strict=True):
+        if after and before != after:
+            yield _shown_change(before.decode(), after.decode())
+
+
+def _shown_change(before: str, after: str) -> str:
+    """Show both, from a little before the first character that differs."""
+    pairs = enumerate(zip(before, after, strict=False))
+    same = next((at for at, (a, b) in pairs if a != b), min(len(before), len(after)))
+    start = 0 if same < SHOWN_CHARACTERS // 2 else same - SHOWN_CHARACTERS // 4
+    return f"{_shown(before, start)} -> {_shown(after, start)}"
+
+
+def _shown(text: str, start: int) -> str:
+    stop = start + SHOWN_CHARACTERS
+    left = "..." if start else ""
+    right = "..." if len(text) > stop else ""
+    return f'"{left}{one_line(text[start:stop])}{right}"'

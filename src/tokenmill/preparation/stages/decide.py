@@ -18,7 +18,7 @@ import orjson
 from tokenmill.base.atomic import keep
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan, load_plan
-from tokenmill.preparation.stages.join import load_parts
+from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import read_once

@@ -2,18 +2,25 @@
 
 Every unit, part, or shard of an existing dataset leaves the hashes of its lines or documents, and
 the place of each: a number that grows in input order. They are spread over partitions of all
-hashes (`hash_buckets.py`). A task searches one partition of all units and leaves what it found,
+hashes. A task searches one partition of all units and leaves what it found,
 by unit. Hashes that a batch of one unit repeats are set aside: a line that is everywhere is then in
 few rows. A large partition is spread once more, over scratch files: memory holds a million hashes.
 
     lines/N.hashes           (hash, hash, place) of unit N by partition; last, what is set aside
     lines/search-P.places    places of what is repeated in partition P, by unit
 
+Both files have rows of 8-byte numbers in buckets: partitions, or units. They come in batches. Of
+each batch, the first bucket comes first; rows of one bucket keep their order. At the end:
+
+    (batches, buckets + 1)   where each bucket of a batch begins, in rows, and where the last ends
+    (1,)                     the number of batches
+
 No index of hashes is kept with a dataset (it would be a quarter of its size): when documents are
 added, those of its shards are computed again.
 """
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from tempfile import TemporaryFile
@@ -24,8 +31,7 @@ import numpy as np
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import BadInputError, MismatchError, PrepareError
 from tokenmill.preparation.planning.plan import Plan, load_plan
-from tokenmill.preparation.stages.hash_buckets import WORD, BucketWriter, read_bucket, write_table
-from tokenmill.preparation.stages.join import load_parts
+from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.cleaning.dedup import HASH, find_on_other_side, find_repeated, hash_all
@@ -36,10 +42,62 @@ HASHES_AT_ONCE = 1 << 20  # some 100 MB while they are sorted
 ORDINAL_BITS = 32
 ROW_WORDS = 3  # of the file of a unit: the two halves of a hash, and its place
 TOKENS_AT_ONCE = 1 << 20
+WORD = np.dtype("<u8")
 Item = TypeVar("Item")
 Hashed = tuple[np.ndarray, np.ndarray]
 """Hashes, and the ordinal of each."""
 PROBE = "A line of text,\twith  blanks \n\n and \u00e9\u4e2d.\n".encode()
+
+
+class BucketWriter:
+    """Writes a file of buckets; `finish` writes the table."""
+
+    def __init__(self, file: IO[bytes], num_buckets: int) -> None:
+        self._file = file
+        self._num_buckets = num_buckets
+        self._starts: list[np.ndarray] = []
+        self.num_rows = 0
+
+    def add(self, buckets: np.ndarray, rows: np.ndarray) -> None:
+        """Write a batch: (n,) the number of a bucket for each row, and (n, width) WORD."""
+        self._file.write(rows.take(np.argsort(buckets, kind="stable"), axis=0).data)
+        counts = np.bincount(buckets, minlength=self._num_buckets)
+        self._starts.append(self.num_rows + np.append(0, np.cumsum(counts)))
+        self.num_rows += len(rows)
+
+    def finish(self) -> None:
+        write_table(self._file, self._starts)
+
+
+def write_table(file: IO[bytes], starts: list[np.ndarray]) -> None:
+    """Write the end of a file; `starts` are (buckets + 1,) for each batch."""
+    for numbers in starts:
+        file.write(numbers.astype(WORD).data)
+    file.write(np.array([len(starts)], WORD).data)
+    file.flush()
+
+
+def read_bucket(file: IO[bytes], num_buckets: int, width: int, bucket: int) -> np.ndarray:
+    """Return the rows of one bucket, (n, width), batch after batch."""
+    size = file.seek(-WORD.itemsize, os.SEEK_END)
+    num_batches = int(_read(file, 1)[0])
+    row_words = (num_buckets + 1) * WORD.itemsize
+    rows = [np.empty(0, WORD)]
+    for batch in range(num_batches):
+        file.seek(size - (num_batches - batch) * row_words + bucket * WORD.itemsize)
+        start, stop = _read(file, 2).tolist()
+        if start < stop:
+            file.seek(start * width * WORD.itemsize)
+            rows.append(_read(file, (stop - start) * width))
+    return np.concatenate(rows).reshape(-1, width)
+
+
+def _read(file: IO[bytes], count: int) -> np.ndarray:
+    # Not by np.fromfile, which takes a failed read for the end of the file.
+    data = file.read(count * WORD.itemsize)
+    if len(data) < count * WORD.itemsize:
+        raise EOFError(f"{file.name} ends early")
+    return np.frombuffer(data, WORD)
 
 
 @dataclass(frozen=True)
@@ -133,7 +191,6 @@ class Search:
         return ordinals
 
     def _slices(self, workspace: Workspace, partition: int) -> Iterator[np.ndarray]:
-        """Yield the rows of one partition, of each unit in order."""
         for number in range(self.num_units):
             yield self._read_hashes(workspace, number, partition)
 

@@ -1,23 +1,28 @@
-"""encode: read, clean, drop lines, encode, write, a unit at a time.
+"""encode: read, clean, drop lines, encode, write, a unit at a time; join: list all parts.
 
 Documents are encoded whole. The few that are read in pieces are the business of
-`long_documents.py`.
+`long_documents.py`. One that runs through several units left a stretch in each: joined, they are
+one part. The files stay as they are, and only the hash of the whole document is computed.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import orjson
 import xxhash
 
+from tokenmill.base.atomic import keep
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.preparation.planning.plan import Plan, load_plan
-from tokenmill.preparation.stages.parts import FOLDER, TOKENS_PER_FILE, Part, PartWriter
+from tokenmill.preparation.stages.parts import FOLDER, TOKENS_PER_FILE, Part, PartWriter, TokenFile
 from tokenmill.preparation.stages.unit_text import naming_source, text_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.work_folder import read_once
 from tokenmill.text.inputs.open_input import TOKENS
 from tokenmill.text.reading.bad_input import (
     EMPTY,
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
     from tokenmill.preparation.stages.long_documents import LongDocuments
 
+PARTS_FILE = "parts.json"
 SEAM_BYTES = 64 << 10  # of the next unit that are read at a time, in search of a cut
 
 
@@ -44,12 +50,9 @@ class EncodedUnit:
     counts: dict[str, int]
     dropped: dict[str, int]
     """Documents that are not there, by reason."""
-    dropped_lines: int
     documents_by_source: list[int]
     bad_input: list[BadInputPlace]
     """The first bad inputs that were dropped or repaired."""
-    changed_lines: list[str]
-    """The first lines that cleaning changed, before and after; of the first unit alone."""
 
     @classmethod
     def from_receipt(cls, receipt: Receipt) -> "EncodedUnit":
@@ -106,7 +109,6 @@ class UnitEncoder:
         """Made when the first piece of a long document is met."""
         self._bad_input: list[BadInputPlace] = []
         self._by_source: dict[int, int] = {}
-        self._dropped_lines = 0
         self._parts: list[Part] = []
         self._writer: PartWriter | None = None
 
@@ -140,10 +142,8 @@ class UnitEncoder:
             parts=tuple(self._parts),
             counts=dict(self._counts),
             dropped=dict(self._dropped),
-            dropped_lines=self._dropped_lines,
             documents_by_source=documents,
             bad_input=self._bad_input,
-            changed_lines=self._changed_lines(),
         )
 
     def _long_documents(self) -> "LongDocuments":
@@ -162,19 +162,11 @@ class UnitEncoder:
         chunks = text_of(plan, unit, self._lines, self._first)
         return (chunk for chunk in chunks if chunk.texts)
 
-    def _changed_lines(self) -> list[str]:
-        """Examples of what cleaning does, from the first unit."""
-        if self._unit or not self._plan.settings.clean:
-            return []
-        from tokenmill.preparation.stages.changed_lines import changed_lines
-
-        return changed_lines(self._plan)
-
     def _count(self, chunk: Chunk) -> None:
         self._counts["bytes_in"] += chunk.bytes_in
         self._counts["characters"] += chunk.characters
         self._counts["replaced"] += chunk.replaced
-        self._dropped_lines += chunk.dropped_lines
+        self._counts["lines_dropped"] += chunk.dropped_lines
         self._dropped.update(chunk.dropped)
         self._counts["documents_in"] += sum(chunk.dropped.values())
         # Lines are counted from the beginning of the unit, or of their file.
@@ -195,7 +187,7 @@ class UnitEncoder:
                     self._encoder.drop_empty(had_text=number in chunk.shortened)
         if not full:
             return
-        ids, ends = self._encoder.encode_documents(full)
+        ids, ends = self._encoder.encode(full)
         if self._is_compared:
             self._encoder.check_same_text(full, ids, ends)
         if self._writer is None:
@@ -222,19 +214,14 @@ class TextEncoder:
         self.counts: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
 
-    def encode_documents(self, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of whole documents, and where each ends."""
-        return self._encode(texts, begins=True)
+    def encode(self, texts: list[bytes], *, begin: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Return ids of texts, and where each ends; documents `begin` with them.
 
-    def encode_piece(self, text: bytes, *, begins: bool) -> np.ndarray:
-        """Ids of a piece of a long document; `begins` if it is the first one."""
-        return self._encode([text], begins=begins)[0]
-
-    def _encode(self, texts: list[bytes], *, begins: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and ends; every id is sure to be one of the vocabulary: nothing ever wraps."""
+        Every id is sure to be one of the vocabulary: nothing ever wraps.
+        """
         ids, ends = self.tokenizer.encode_batch(texts)
         if self.begin_token_id is not None:
-            self._refuse_doubled_begin(texts if begins else [], ids)
+            self._refuse_doubled_begin(texts if begin else [], ids)
         largest = int(ids.max(initial=0))
         if largest >= self.tokenizer.vocab_size:
             raise PrepareError(
@@ -291,7 +278,6 @@ class TextEncoder:
 
 
 def _spelling(tokenizer: Tokenizer, number: int | None) -> bytes:
-    """The spelling of a special id; empty where it has none."""
     spellings = [text for text, special in tokenizer.special_ids.items() if special == number]
     return spellings[0].encode() if spellings else b""
 
@@ -302,3 +288,41 @@ def _difference(before: bytes, after: bytes) -> str:
     same = next((at for at, (a, b) in pairs if a != b), min(len(before), len(after)))
     shown = slice(max(0, same - 20), same + 20)
     return f"{before[shown]!r} became {after[shown]!r}"
+
+
+@read_once(PARTS_FILE)
+def load_parts(path: Path) -> list[Part]:
+    """All parts of a preparation in input order, by its output folder."""
+    return [Part.from_json(part) for part in orjson.loads(path.read_bytes())]
+
+
+def join_units(out_dir: str, _number: int = 0) -> Receipt:
+    """Task: leave the list of all parts. One task, since a document may run through all units."""
+    plan = load_plan(out_dir)
+    parts = list(join_stretches(plan, encoded_units(plan)))
+    keep(plan.workspace.root / PARTS_FILE, orjson.dumps([asdict(part) for part in parts]))
+    tables = [f"../{FOLDER}/{part.name}.rows" for part in parts if _is_joined(part)]
+    return plan.workspace.leave_receipt("joined", "0", [f"../{PARTS_FILE}", *tables], {})
+
+
+def join_stretches(plan: Plan, units: Iterable[EncodedUnit]) -> Iterator[Part]:
+    """The parts of all units in order; a stretch that ends no document goes to the next one."""
+    files: tuple[TokenFile, ...] = ()
+    for unit in units:
+        for stretch in unit.parts:
+            files += stretch.files
+            if not stretch.num_documents:
+                continue
+            part = Part(files, stretch.num_documents)
+            files = ()
+            if _is_joined(part):
+                from tokenmill.preparation.stages.long_documents import write_row
+
+                write_row(plan, part)
+            yield part
+    assert not files, "the last unit leaves no document open"
+
+
+def _is_joined(part: Part) -> bool:
+    """Return True if the files of a part are from several units."""
+    return part.files[0].unit != part.files[-1].unit

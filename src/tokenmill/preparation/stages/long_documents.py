@@ -11,13 +11,12 @@ Both neighbours of a seam find the same cut, since it depends on the text of the
 it is looked for after the first word there, before which newlines depend on what comes earlier. A
 unit without any cut in its text answers for nothing, and the one before it reads on.
 
-`join.py` puts the stretches together: the document is then one part, with ids in several files.
+`join_units` puts the stretches together: the document is then one part, with ids in several files.
 """
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -32,6 +31,7 @@ from tokenmill.preparation.stages.parts import (
     TOKENS_PER_FILE,
     Part,
     TokenFile,
+    TokenWriter,
     hashed_bytes,
 )
 from tokenmill.text.cleaning.dedup import HASH
@@ -76,8 +76,8 @@ class LongDocuments:
             self._head.add(text)
             if self._head.cut is None:
                 return []  # the unit before answers for it
-            self._stretch = self._new_stretch(self._head.before_cut)
-            text = self._head.after_cut
+            self._stretch = self._new_stretch(self._head.text[: self._head.cut])
+            text = self._head.text[self._head.cut :]
         self._stretch.add(text, had_text=bool(piece.shortened))
         if piece.open is not Edge.NONE:
             self._stretch.encode_to_last_cut()
@@ -93,7 +93,7 @@ class LongDocuments:
             for piece in self._pieces_of(unit):
                 head.add(piece.texts[0])
                 if head.cut is not None:
-                    self._stretch.add(head.before_cut, had_text=True)
+                    self._stretch.add(head.text[: head.cut], had_text=True)
                     self._stretch.encode_all()
                     return [self._stretch.part(num_documents=0)]
                 if piece.open is Edge.NONE:
@@ -144,14 +144,6 @@ class Head:
         self._searched = max(0, len(self.text) - LOOKS_AHEAD)
         _check_pending(self._plan, self.text)
 
-    @property
-    def before_cut(self) -> bytes:
-        return self.text[: self.cut]
-
-    @property
-    def after_cut(self) -> bytes:
-        return self.text[self.cut :]
-
 
 class Stretch:
     """Writes the ids of one stretch of a document; `before` is the text that comes before it."""
@@ -167,14 +159,9 @@ class Stretch:
         self._pending = b""
         """Text after the last cut: not encoded yet."""
         self.had_text = False
-        self._hash = xxhash.xxh3_128()
         self._num_encoded = 0
         self._files: list[TokenFile] = []
-        """Those that are written; another one is being written while there is a name for it."""
-        self._name = ""
-        self._num_tokens = 0
-        self._file: IO[bytes]
-        self._open_file = ExitStack()
+        self._writer: TokenWriter | None = None
 
     def add(self, text: bytes, *, had_text: bool) -> None:
         self._pending += _after(self._plan, self._before + self._pending, text)
@@ -200,9 +187,7 @@ class Stretch:
     def encode_all(self) -> None:
         """Encode all of the text, which ends at a cut, or with the document."""
         begins = self._is_beginning and not self._num_encoded
-        ids = self._encoder.encode_piece(self._pending, begins=begins)
-        if self._plan.needs_hashes and self._is_beginning:
-            self._hash.update(hashed_bytes(ids))
+        ids, _ = self._encoder.encode([self._pending], begin=begins)
         if begins and self._plan.begin_token_id is not None:
             self._write(np.array([self._plan.begin_token_id]))
         self._write(ids)
@@ -216,46 +201,42 @@ class Stretch:
         self._write(np.array([self._plan.tokenizer.end_of_text_id]))
 
     def _write(self, ids: np.ndarray) -> None:
-        if not self._name:
-            self._name = next(self._names)
-            path = self._plan.workspace.path(FOLDER, f"{self._name}.tokens")
-            self._file = self._open_file.enter_context(new_file(path))
-        self._file.write(ids.astype(self._plan.dtype).data)
-        self._num_tokens += len(ids)
-        if self._num_tokens >= TOKENS_PER_FILE:
+        if self._writer is None:
+            self._writer = TokenWriter(self._plan, next(self._names))
+        self._writer.write(ids)
+        if self._writer.num_tokens >= TOKENS_PER_FILE:
             self._close_file()
 
     def _close_file(self) -> None:
-        self._open_file.close()
-        self._files.append(TokenFile(self._name, self._num_tokens))
-        self._name = ""
-        self._num_tokens = 0
+        if self._writer is not None:
+            self._files.append(self._writer.close())
+            self._writer = None
 
     def abandon(self, *error: Any) -> None:
         """Give up the file that is being written, because of an error."""
-        self._open_file.__exit__(*error)
+        if self._writer is not None:
+            self._writer.__exit__(*error)
 
     def part(self, num_documents: int) -> Part:
-        """The part; its table is of the document, or of a stretch until `join.py` knows all."""
-        if self._name:
-            self._close_file()
+        """The part; its table is of the document, or of a stretch until all are joined."""
+        self._close_file()
         part = Part(tuple(self._files), num_documents)
         if num_documents:
-            write_row(self._plan, part, self._hash.digest())
+            write_row(self._plan, part)
         return part
 
 
-def write_row(plan: Plan, part: Part, digest: bytes) -> None:
+def write_row(plan: Plan, part: Part) -> None:
     """Write the table of a part that is one document."""
     row = np.zeros(1, ROW)
     row["length"] = part.num_tokens
     if plan.needs_hashes:
-        row["hash"] = np.frombuffer(digest, HASH)
+        row["hash"] = np.frombuffer(_hash_document(plan, part), HASH)
     with new_file(plan.workspace.path(FOLDER, f"{part.name}.rows")) as file:
         file.write(row.data)
 
 
-def hash_document(plan: Plan, part: Part) -> bytes:
+def _hash_document(plan: Plan, part: Part) -> bytes:
     """The hash of the ids of a part that is one document, without begin token and end-of-text."""
     state = xxhash.xxh3_128()
     first = 0 if plan.begin_token_id is None else 1

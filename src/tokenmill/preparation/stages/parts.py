@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -79,20 +79,17 @@ def split_of(plan: Plan, part: Part) -> str | None:
     return plan.sources[plan.units[part.files[0].unit].source].split
 
 
-class PartWriter:
-    """Writes one part of short documents; the caller leaves the receipt."""
+class TokenWriter:
+    """Writes one file of ids; leaving a `with` statement by an error gives it up."""
 
     def __init__(self, plan: Plan, name: str) -> None:
         self._plan = plan
         self._name = name
-        self._is_hashed = plan.needs_hashes
         self.num_tokens = 0
-        self._num_documents = 0
         self._files = ExitStack()
         self._tokens = self._open("tokens")
-        self._rows = self._open("rows")
 
-    def _open(self, kind: str) -> Any:
+    def _open(self, kind: str) -> IO[bytes]:
         path = self._plan.workspace.path(FOLDER, f"{self._name}.{kind}")
         return self._files.enter_context(new_file(path))
 
@@ -102,12 +99,29 @@ class PartWriter:
     def __exit__(self, *error: Any) -> None:
         self._files.__exit__(*error)
 
+    def write(self, ids: np.ndarray) -> None:
+        self._tokens.write(ids.astype(self._plan.dtype, copy=False).data)
+        self.num_tokens += len(ids)
+
+    def close(self) -> TokenFile:
+        self._files.close()
+        return TokenFile(self._name, self.num_tokens)
+
+
+class PartWriter(TokenWriter):
+    """Writes one part of short documents; the caller leaves the receipt."""
+
+    def __init__(self, plan: Plan, name: str) -> None:
+        super().__init__(plan, name)
+        self._num_documents = 0
+        self._rows = self._open("rows")
+
     def add(self, ids: np.ndarray, ends: np.ndarray) -> None:
         """Append documents encoded one after another; `ends` says where each ends in `ids`."""
         plan = self._plan
         rows = np.zeros(len(ends), ROW)
         rows["length"] = np.diff(ends, prepend=0) + 1  # with end-of-text
-        if self._is_hashed:
+        if plan.needs_hashes:
             rows["hash"] = _hash_documents(ids, ends)
         every = np.ones(len(ends), np.bool_)
         out = with_ends(ids, ends, every, plan.tokenizer.end_of_text_id, plan.dtype)
@@ -115,15 +129,12 @@ class PartWriter:
             starts = np.cumsum(rows["length"]) - rows["length"]
             out = np.insert(out, starts.astype(np.int64), plan.begin_token_id)
             rows["length"] += 1
-        self._tokens.write(out.data)
+        self.write(out)
         self._rows.write(rows.data)
-        self.num_tokens += len(out)
         self._num_documents += len(rows)
 
     def finish(self) -> Part:
-        """Close the files; the part."""
-        self._files.close()
-        return Part((TokenFile(self._name, self.num_tokens),), self._num_documents)
+        return Part((self.close(),), self._num_documents)
 
 
 def with_ends(

@@ -44,6 +44,12 @@ def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
             on_large(False)
 
 
+def read_first_chunk(plan: Plan) -> Chunk:
+    """Read the first documents of the first file."""
+    with one_at_a_time(plan.workspace) as on_large:
+        return next(UnitReader(plan, 0, on_large).read(plan.sources[0]), Chunk([]))
+
+
 class UnitReader:
     """Reads the documents of one unit."""
 
@@ -58,23 +64,19 @@ class UnitReader:
     def chunks(self) -> Iterator[Chunk]:
         sources = self._plan.sources_of(self._number)
         if len(sources) == 1:
-            return self._read(sources[0])
+            return self.read(sources[0])
         settings = self._plan.settings
         is_file = settings.document_is == "file" and not settings.separator
         return read_files(
-            sources, self._read_small if is_file else self._read, self._plan.chunk_bytes
+            sources, self._read_small if is_file else self.read, self._plan.chunk_bytes
         )
-
-    def first_chunk(self) -> Chunk:
-        """The first documents of the first file."""
-        return next(self._read(self._plan.sources_of(self._number)[0]), Chunk([]))
 
     def _read_small(self, source: Source) -> Iterator[Chunk]:
         """A small file that is one document, in one go where nothing is to be said about it."""
         small = read_small_file(source, self._plan.chunk_bytes)
-        return iter([small]) if small is not None else self._read(source)
+        return iter([small]) if small is not None else self.read(source)
 
-    def _read(self, source: Source) -> Iterator[Chunk]:
+    def read(self, source: Source) -> Iterator[Chunk]:
         try:
             yield from self._chunks_of(source, self._rules_for(source.kind))
         except TooLargeError as error:
@@ -95,7 +97,6 @@ class UnitReader:
         return read_unit(source, self._unit, rules)
 
     def _rules_for(self, kind: str) -> ReadRules:
-        """The rules of reading for files of one kind."""
         if kind not in self._rules:
             self._rules[kind] = replace(
                 self._plan.settings.read_rules,

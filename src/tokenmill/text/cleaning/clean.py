@@ -26,7 +26,7 @@ characters are looked up in a table of those that NFC could change, join or move
 import functools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, starmap
 
 import numpy as np
@@ -38,6 +38,7 @@ from tokenmill.text.reading.chunks import Edge
 
 _CONTROLS = bytes(set(range(0x20)) - {9, 10} | {0x7F})
 _CONTROLS_2 = re.compile(rb"\xc2[\x80-\x9f]")
+_BLOCK_BYTES = 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DELETED = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xef\xbb\xbf")
 _NFC_RANGES = [(0x300, 0x3400), (0xA000, 0xAC00), (0xF900, 0x20000), (0x2F800, 0x2FA20)]
@@ -72,9 +73,21 @@ def _clean_characters(texts: Sequence[bytes]) -> list[bytes]:
     """Return the texts (valid UTF-8) after rules 1 to 4."""
     cleaned = list(texts)
     for number in _odd_texts(cleaned):
-        text = cleaned[number].translate(None, _CONTROLS)
-        cleaned[number] = text if text.isascii() else _clean_lines(text)
+        blocks = list(_in_blocks(cleaned[number]))
+        for at in _odd_texts(blocks):
+            block = blocks[at].translate(None, _CONTROLS)
+            blocks[at] = block if block.isascii() else _clean_lines(block)
+        cleaned[number] = b"".join(blocks)
     return cleaned
+
+
+def _in_blocks(text: bytes) -> Iterator[bytes]:
+    """Yield a text in blocks of whole lines: of a large one, few have anything to change."""
+    start = 0
+    while start < len(text):
+        stop = text.find(b"\n", start + _BLOCK_BYTES) + 1 or len(text)
+        yield text[start:stop]
+        start = stop
 
 
 def _odd_texts(texts: list[bytes]) -> list[int]:

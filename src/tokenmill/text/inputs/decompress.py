@@ -65,7 +65,6 @@ def _decompressor(kind: str) -> Any:
 
 
 def _faults() -> tuple[type[Exception], ...]:
-    """Errors that decompressors raise for damaged data."""
     import lzma
 
     from tokenmill.base.zstd import zstd_library

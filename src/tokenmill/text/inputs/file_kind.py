@@ -12,7 +12,6 @@ A name may be wrong, but a text may also be about JSON or CSV. So a text file th
 lines or CSV is still read as text, and `lookalikes` reports what it looks like.
 """
 
-import csv
 import re
 from collections.abc import Sequence
 from itertools import islice
@@ -104,7 +103,6 @@ def detect_kind(path: str, size: int, head: bytes) -> tuple[str, str | None]:
 
 
 def _head(path: str, compression: str | None, name: str, size: int) -> bytes:
-    """Read the first bytes of a file, decompressed."""
     with InputStream(path, compression, name) as stream:
         return stream.read(size)
 
@@ -155,7 +153,8 @@ def _looks_like(source: Source, text_field: str) -> str:
             "rename it to .jsonl to read its field"
         )
     unknown_name = suffixes(source.path)[0] not in KIND_OF_SUFFIX
-    if unknown_name and len(whole) > 1 and _has_column(whole, text_field):
+    header = whole[0].rstrip(b"\r").split(b",") if len(whole) > 1 else []
+    if unknown_name and len(header) > 1 and text_field.encode() in header:
         return (
             f"CSV: its first line names a column {text_field!r}; it is read as text; give it a "
             "name that ends in .csv to read that column"
@@ -169,12 +168,3 @@ def _json_object(line: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _has_column(lines: list[bytes], text_field: str) -> bool:
-    text = (line.decode("utf-8", "replace") for line in lines)
-    try:
-        header = next(csv.reader(text))
-    except (csv.Error, StopIteration):
-        return False
-    return len(header) > 1 and header.count(text_field) == 1

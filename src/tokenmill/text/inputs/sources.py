@@ -9,7 +9,7 @@ earlier runs may be among the text: `skip_folder` says which folders are skipped
 Names are relative to the closest folder that holds all files, with "/" between parts, and
 percent-encoded where they are not printable UTF-8: they are the same on every machine, wherever
 the corpus is. The order is the byte order of those names. Objects in a bucket
-(`remote_inputs.py`) are named and ordered in the same way.
+are named and ordered in the same way.
 
 Files that are held out come before all others: what is in both is then a repetition in the others.
 """
@@ -22,12 +22,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from tokenmill.base.address import is_remote
+from tokenmill.base.address import check_address, is_remote
 from tokenmill.base.human import plural
 from tokenmill.errors import PrepareError
-from tokenmill.text.inputs.file_kind import HEAD_BYTES, detect_kind, is_taken, suffixes
+from tokenmill.text.inputs.file_kind import HEAD_BYTES, detect_kind, is_taken, make_source, suffixes
 from tokenmill.text.inputs.open_input import UNREADABLE, Source, cannot_read, printable
 
+REQUESTS_AT_ONCE = 16  # to a store
 Entry = str | os.PathLike[str]
 SkipFolder = Callable[[str], bool]
 
@@ -79,9 +80,7 @@ def in_order(sources: Iterable[Source]) -> list[Source]:
 def _expand(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]:
     """Return the absolute paths of the files that one input means."""
     if is_remote(text):
-        from tokenmill.text.inputs import remote_inputs
-
-        return remote_inputs.expand(text, skipped)
+        return _expand_remote(text, skipped)
     if os.path.isdir(text):
         return _in_folder(text, skipped, skip_folder)
     if os.path.lexists(text):
@@ -89,8 +88,29 @@ def _expand(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]
     return _matching(text, skipped, skip_folder)
 
 
+def _expand_remote(text: str, skipped: list[str]) -> list[str]:
+    """Addresses of the objects that one input means."""
+    from tokenmill.stores import objects
+
+    address = check_address(text)
+    if glob.has_magic(address):
+        paths = objects.list_matching(address)
+    elif not text.endswith("/") and objects.find(address) is not None:
+        return [address]
+    else:
+        below = objects.list_below(address)
+        paths = [path for path in below if is_taken(path.removeprefix(address))]
+        skipped += sorted(set(below) - set(paths), key=os.fsencode)
+    if not paths:
+        raise PrepareError(
+            f"nothing that can be read is at {printable(text)}",
+            hint="give an object, a prefix that holds .txt, .jsonl, .csv or .parquet, or a glob",
+            source=printable(text),
+        )
+    return paths
+
+
 def _matching(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]:
-    """Return the files that match a glob, without those in folders to skip."""
     matches = glob.glob(text, recursive=True)  # noqa: PTH207 - sorted by name later
     paths = dict.fromkeys(os.path.abspath(path) for path in matches if not os.path.isdir(path))
     if not paths:
@@ -157,9 +177,10 @@ def _in_folder(folder: str, skipped: list[str], skip_folder: SkipFolder) -> list
 def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Source]:
     names = _names(list(given_by))
     if is_remote(next(iter(names))):
-        from tokenmill.text.inputs import remote_inputs
+        from concurrent.futures import ThreadPoolExecutor
 
-        return remote_inputs.make_sources(names)
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:  # each costs three round trips
+            return list(pool.map(make_source, names, names.values()))
     first_with: dict[tuple[int, int], str] = {}
     sources = []
     for path, name in names.items():

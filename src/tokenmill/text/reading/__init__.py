@@ -4,8 +4,7 @@ read.py            `read_unit`: the reader for a kind of source, and the law tha
 chunks.py          the rules of reading, and a chunk of documents
 bad_input.py       reasons, places and errors; what is not UTF-8
 document_rules.py  where documents begin and end in a text: file, line, paragraph, separator
-align.py           where a unit of text really begins
-cut_pieces.py      a unit of text becomes pieces of documents
+cut_pieces.py      where a unit of text really begins; it becomes pieces of documents
 read_text.py       text files
 read_jsonl.py      JSON lines
 read_csv.py        CSV files

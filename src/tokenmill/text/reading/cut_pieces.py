@@ -1,27 +1,60 @@
 """A unit of a text file becomes pieces of documents, block by block.
 
-Blocks are read and split at document ends; the rest waits for the next block. When the rest is
+A unit is planned as a range of bytes without looking at them. `align` moves a planned place to
+the first good one at or after it: one answer for the unit that ends there and the next.
+
+    1. a document end, if there is one within `long_line` bytes (the end of the file is one);
+    2. else a line end, if there is one within `long_line` bytes;
+    3. else the first of these, or a place inside a line that `cuts` allow, if that comes first.
+
+The answer depends on the bytes around the place only, and grows with it: units neither overlap
+nor leave a gap. A tokenizer without `cuts` may never be cut, so then only 1 counts, at any
+distance. Costs one small read a unit, unless lines or documents are long.
+
+Then blocks are read and split at document ends; the rest waits for the next block. When the rest is
 longer than `long_line` it is returned as an open piece, cut at its last line end, or inside its
 line where `cuts` allow. So memory stays near one block plus `long_line`, and text is touched
 a few times only, always as whole buffers.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from tokenmill.errors import BadInputError
+from tokenmill.text.inputs import open_input
 from tokenmill.text.inputs.decompress import InputStream
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.open_input import Source, bad_file
 from tokenmill.text.inputs.units import Unit
-from tokenmill.text.reading.align import CUT_BOUND, Aligner, may_cut_between, no_place_to_cut
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import Edge, ReadRules
 from tokenmill.text.reading.document_rules import DocumentRule
 
+CUT_BOUND = 64 << 20  # bytes beyond long_line in which a place to cut must turn up
+CUT_CONTEXT = 64  # bytes on either side that `cuts` may look at
+_FIRST_READ = 1 << 14
+_LARGEST_READ = 1 << 22
+
+# A text may be cut before these bytes: ASCII that is seen, or a Chinese character (U+5000 to
+# U+8FFF). None of them is a blank, is removed by cleaning, or joins the character before it.
+# Or before a space after what is seen. A pattern that begins with a set is quicker.
+_PLACE = re.compile(rb"[\x20-\x7e\xe5-\xe8](?:(?<!\x20)|(?<=[\x21-\x7e]\x20))")
 _TAIL_BYTES = 1 << 12  # bytes at the end of a rest in which a place to cut is looked for first
 # Then: every byte may be a place to look at, at 100 bytes of memory each.
 _LARGEST_SEARCH_BYTES = 1 << 18
+
+Find = Callable[[bytes, int, int], int]
+
+
+def may_cut_inside(window: bytes, at: int) -> bool:
+    """Return True if cleaning in two pieces, cut here, gives what cleaning the whole gives."""
+    return at > 0 and _PLACE.match(window, at) is not None
+
+
+def may_cut_between(window: bytes, low: int, high: int) -> bool:
+    """Return True if `may_cut_inside` holds anywhere in low..high."""
+    return _PLACE.search(window, low, high + 1) is not None
 
 
 @dataclass
@@ -41,18 +74,103 @@ class DocumentPieces:
     """Where documents began that were left out: they had more than `max_document_bytes`."""
 
 
-class Splitter(Aligner):
-    """Splits runs of bytes of one source.
+class TextCutter:
+    """Cuts one source into pieces of documents; places are aligned if it is not compressed.
 
     Memory is bounded by `long_line`, or without `cuts` by `max_document_bytes`.
     """
 
-    @cached_property
-    def _hold(self) -> int:
-        """A rest of more bytes is surely of a line, or a document, that is longer than allowed."""
+    def __init__(self, source: Source, rules: ReadRules, documents: DocumentRule) -> None:
+        self._source = source
+        self._rules = rules
+        self._documents = documents
+        self._cuts = rules.cuts
+        self._bytes_before = max(documents.bytes_before, CUT_CONTEXT)
+        self._bytes_after = max(documents.bytes_after, CUT_CONTEXT)
+        self._hold = rules.max_document_bytes + documents.end_bytes
+        """A rest of more bytes is of a line, or a document, that is longer than allowed."""
         if self._cuts:
-            return self._rules.long_line + self._bytes_after
-        return self._rules.max_document_bytes + self._documents.end_bytes
+            self._hold = rules.long_line + self._bytes_after
+
+    def align(self, place: int) -> tuple[int, Edge]:
+        """The real place for a planned one, and how a document is left open there."""
+        documents = self._documents
+        cuts = self._cuts
+        end = self._source.size
+        long_line = self._rules.long_line
+        if place <= 0:
+            return 0, Edge.NONE
+        place = self._first(documents.settled, place, end)
+        if place < 0:
+            return end, Edge.NONE
+        # What ends a document is before the place where it has ended, and so is a newline.
+        limit = place + long_line + documents.end_bytes if cuts else end
+        if (at := self._first(documents.first_end, place, limit)) >= 0:
+            return at, Edge.NONE
+        if cuts is None or limit >= end:
+            return end, Edge.NONE
+        limit = place + long_line + 1
+        if (at := self._first(self._line, place, limit)) >= 0:
+            return at, Edge.LINE
+        return self._whichever_is_first(place, limit + CUT_BOUND)
+
+    def _whichever_is_first(self, place: int, limit: int) -> tuple[int, Edge]:
+        finders: dict[Edge, Find] = {
+            Edge.NONE: self._documents.first_end,
+            Edge.LINE: self._line,
+            Edge.INSIDE: self._inside,
+        }
+        for base, window, low, high in self._windows(place, limit):
+            places = {edge: find(window, low, high) for edge, find in finders.items()}
+            if found := [edge for edge in places if places[edge] >= 0]:
+                edge = min(found, key=places.__getitem__)
+                return base + places[edge], edge
+        if limit >= self._source.size:
+            return self._source.size, Edge.NONE
+        raise _no_place_to_cut(self._source, place, limit - place)
+
+    def _line(self, window: bytes, low: int, high: int) -> int:
+        """The first line end in low..high where a document may be left open, or -1."""
+        at = window.find(b"\n", max(0, low - 1), high)
+        while at >= 0 and not self._documents.clear(window, at + 1):
+            at = window.find(b"\n", at + 1, high)
+        return at + 1 if at >= 0 else -1
+
+    def _inside(self, window: bytes, low: int, high: int) -> int:
+        """The first place in low..high that `cuts` and cleaning allow, or -1."""
+        assert self._cuts is not None
+        if not may_cut_between(window, low, high):
+            return -1
+        best = high + 1
+        match = self._cuts.search(window, max(0, low - CUT_CONTEXT))
+        # From every start, not only after the last match: so the answer is the same for all `low`.
+        while match and match.start() < best:
+            at = match.end()
+            if low <= at < best and self._may_cut(window, at):
+                best = at
+            match = self._cuts.search(window, match.start() + 1)
+        return best if best <= high else -1
+
+    def _may_cut(self, window: bytes, at: int) -> bool:
+        return may_cut_inside(window, at) and self._documents.clear(window, at)
+
+    def _first(self, find: Find, start: int, stop: int) -> int:
+        for base, window, low, high in self._windows(start, stop):
+            if (at := find(window, low, high)) >= 0:
+                return base + at
+        return -1
+
+    def _windows(self, start: int, stop: int) -> Iterator[tuple[int, bytes, int, int]]:
+        """Windows that cover start..stop (inclusive) step by step, each with its surroundings."""
+        stop = min(stop, self._source.size - 1)
+        step = _FIRST_READ
+        while start <= stop:
+            end = min(start + step, stop)
+            base = max(0, start - self._bytes_before)
+            window = open_input.read_range(self._source.path, base, end + self._bytes_after)
+            yield base, window, start - base, end - base
+            start = end + 1
+            step = min(4 * step, _LARGEST_READ)
 
     def pieces(
         self, read: Callable[[int], bytes], block: int, offset: int, first: Edge, last: Edge
@@ -143,7 +261,7 @@ class Splitter(Aligner):
         if newline < 0 and (at := self._last_inside(rest, low, high)) > 0:
             return at, Edge.INSIDE
         if len(rest) > self._hold + CUT_BOUND:
-            raise no_place_to_cut(self._source, offset, len(rest))
+            raise _no_place_to_cut(self._source, offset, len(rest))
         return None
 
     def _last_inside(self, rest: bytes, low: int, high: int) -> int:
@@ -167,14 +285,14 @@ def pieces_of(
     source: Source, unit: Unit, rules: ReadRules, documents: DocumentRule
 ) -> Iterator[tuple[DocumentPieces, int]]:
     """Pieces of one unit with the bytes of the file that each covers."""
-    splitter = Splitter(source, rules, documents)
+    cutter = TextCutter(source, rules, documents)
     start = 0
     stop = sys.maxsize
     first = Edge.NONE
     last = Edge.NONE
     if source.compression is None:
-        start, first = splitter.align(unit.start)
-        stop, last = splitter.align(unit.stop)
+        start, first = cutter.align(unit.start)
+        stop, last = cutter.align(unit.stop)
     if start >= stop:
         return
     with InputStream(source.path, source.compression, source.name) as stream:
@@ -184,7 +302,7 @@ def pieces_of(
         def read(size: int) -> bytes:
             return stream.read(min(size, stop - stream.position))
 
-        for pieces in splitter.pieces(read, rules.chunk_bytes, start, first, last):
+        for pieces in cutter.pieces(read, rules.chunk_bytes, start, first, last):
             covered = stream.raw_position - seen if source.compression else pieces.size
             yield pieces, covered
             seen += covered
@@ -207,3 +325,13 @@ def _size_of_document(source: Source, documents: DocumentRule, offset: int) -> i
             rest = rest[-documents.bytes_before :]
             before += len(text) - len(rest)
         return before + len(rest)
+
+
+def _no_place_to_cut(source: Source, offset: int, searched: int) -> BadInputError:
+    """The error for a text without line ends or blanks for longer than we are ready to hold."""
+    return bad_file(
+        source.name,
+        f"has no place to cut in {searched:,} bytes from byte {offset:,} on: "
+        "no line end, and nowhere that the tokenizer allows",
+        hint="is it text? if so, break its lines, or cut it into documents with separator=",
+    )
