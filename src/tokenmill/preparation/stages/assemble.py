@@ -34,7 +34,7 @@ def assemble_shard(out_dir: str, number: int) -> Receipt:
     known = {f"../../{file.file}": (file.num_bytes, file.xxh3_128) for file in entry.files}
     facts = {"split": shard.split, "cut_document": cut, "entry": entry.to_json()}
     if plan.destination is not None:
-        from tokenmill.preparation.workspace.uploads import upload_shard
+        from tokenmill.preparation.workspace.remote_target import upload_shard
 
         facts |= upload_shard(plan, entry)
         known = {}
