@@ -101,7 +101,7 @@ def test_stats_count_each_source():
     [
         ({}, "either weights= or schedule="),
         ({"weights": {"web": 1}, "schedule": [(0, {"web": 1})]}, "either weights= or schedule="),
-        ({"weights": {"wob": 1}}, "'wob', which is not one of the sources: web, code"),
+        ({"weights": {"wob": 1}}, "a source with a weight is 'wob'; known are: web, code"),
         ({"weights": {"web": 1}}, "no weight is given for 'code'"),
         ({"schedule": [(0, {"web": 1, "code": 0}), (9, {})]}, "no weight is given for 'web'"),
         ({"weights": {"web": 0, "code": 0}}, "one must be more"),

@@ -180,7 +180,7 @@ def test_bad_edits_are_refused_and_change_nothing():
         (
             Reweight({"web": 1, "code": 1, "wiki": 1}),
             None,
-            "'wiki', which is not one of the sources",
+            "a source with a weight is 'wiki'; known are:",
         ),
         (Cap({"wiki": 1}), None, "source is 'wiki'; known are: web, code"),
     ]:

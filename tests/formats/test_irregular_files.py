@@ -21,7 +21,6 @@ DOORS = """
 import faulthandler, json, sys
 faulthandler.dump_traceback_later(60, exit=True)  # says where it waits
 import tokenmill
-from tokenmill.look.examine import examine
 from tokenmill.pages.report import report
 
 def add(path):
@@ -31,7 +30,6 @@ doors = {
     "open": tokenmill.open,
     "inspect": tokenmill.inspect,
     "verify": lambda path: tokenmill.verify(path, full=True),
-    "traps": examine,
     "report": report,
     "convert": lambda path: tokenmill.convert(path, "copy", to="npy"),
     "append": add,
@@ -97,7 +95,7 @@ def answers(tmp_path_factory):
     asked = [
         (door, str(path))
         for path in plain
-        for door in ("open", "inspect", "verify", "traps", "report", "convert")
+        for door in ("open", "inspect", "verify", "report", "convert")
     ]
     asked += [("append", str(folder / name)) for name in ("manifest", "shard")]
     empty = str(with_an_empty_tokenizer(folder / "tokenizer"))
@@ -115,7 +113,7 @@ def answers(tmp_path_factory):
     return {(door, Path(path).name): said for door, path, said in found}
 
 
-@pytest.mark.parametrize("door", ["open", "inspect", "verify", "traps", "report", "convert"])
+@pytest.mark.parametrize("door", ["open", "inspect", "verify", "report", "convert"])
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

@@ -15,8 +15,16 @@ from tokenmill.cli import main
 from tokenmill.dataset import from_array
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.look.find_text import find
-from tokenmill.look.show import show_document, show_step, show_tokens
-from tokenmill.look.shown_tokens import EDGE, NEWLINE, SPACE, render, show_ids
+from tokenmill.look.show import (
+    EDGE,
+    NEWLINE,
+    SPACE,
+    render,
+    show_document,
+    show_ids,
+    show_step,
+    show_tokens,
+)
 from tokenmill.tokens.load_tokenizer import load
 
 TEXTS = {"train": build.documents(60, seed=7), "val": build.documents(5, seed=8)}

@@ -13,11 +13,11 @@ from look.build import ALL_FORMATS, EOT, joined
 from tokenmill.cli import main
 from tokenmill.errors import NotADatasetError
 from tokenmill.look import shard_files, token_sample
-from tokenmill.look.examine import examine
+from tokenmill.look.check import verify
 
 
 def names(path, **settings) -> list[str]:
-    return [finding.name for finding in examine(path, **settings).findings]
+    return [finding.name for finding in verify(path, **settings).traps]
 
 
 @pytest.mark.parametrize("format", ALL_FORMATS)
@@ -29,10 +29,10 @@ def test_good_data_of_every_format_is_silent(tmp_path, docs, format, tokenizer):
         made, _ = build.tokenizer_of(tokenizer)
         settings = settings | {"tokenizer": made, "end_of_text": EOT}
 
-    result = examine(path, **settings)
+    result = verify(path, **settings)
 
-    assert result.findings == []
-    assert result.tokens_looked_at == result.tokens > 50_000
+    assert result.traps == []
+    assert result.tokens_sampled == result.tokens > 50_000
 
 
 def test_good_data_in_four_bytes_is_silent(tmp_path, docs):
@@ -67,19 +67,19 @@ def stream(docs, dtype="<u2") -> np.ndarray:
 def test_a_real_npy_read_raw_is_named_with_its_64_tokens(tmp_path, docs):
     path = build.npy(tmp_path / "d", docs) / "corpus_train.npy"
 
-    [found] = examine(path, format="dolma", dtype="uint16").findings
+    [found] = verify(path, format="dolma", dtype="uint16").traps
 
     assert found.name == "header-as-tokens"
-    assert "64 bogus tokens, [20115, 19797, 22864, 1, 118, 10107]" in found.evidence
+    assert "be: [20115, 19797, 22864, 1, 118, 10107]" in found.evidence
 
 
 def test_a_shard_of_llmc_read_raw_is_named_with_its_512_tokens(tmp_path, docs):
     path = build.llmc(tmp_path / "d", docs) / "corpus_train_000001.bin"
 
-    [found] = examine(path, format="nanogpt", dtype="uint16").findings
+    [found] = verify(path, format="nanogpt", dtype="uint16").traps
 
     assert found.name == "header-as-tokens"
-    assert "512 bogus tokens, [55432, 308, 1, 0, 30000, 0]" in found.evidence
+    assert "be: [55432, 308, 1, 0, 30000, 0]" in found.evidence
 
 
 def test_headers_copied_into_a_dataset_of_ours_are_found(tmp_path, docs):
@@ -88,7 +88,7 @@ def test_headers_copied_into_a_dataset_of_ours_are_found(tmp_path, docs):
     train = [*docs["train"][:200], np.concatenate([bogus, docs["train"][200]])]
     build.ours(tmp_path / "d", {"train": train})
 
-    found = examine(tmp_path / "d").findings
+    found = verify(tmp_path / "d").traps
 
     assert [f.name for f in found] == ["header-as-tokens"]
     place = int(sum(len(d) + 1 for d in docs["train"][:200]))
@@ -116,7 +116,7 @@ def test_ids_read_as_another_type_are_named(tmp_path, docs, written, read, name,
     path = one_file(tmp_path, ids.tobytes())
 
     settings = {} if end is None or read == "int16" else {"end_of_text": end}
-    found = examine(path, dtype=read, **settings).findings
+    found = verify(path, dtype=read, **settings).traps
 
     assert {f.name for f in found} == {name}
     assert all(fix in f.fix for f in found)
@@ -135,20 +135,20 @@ def test_a_sample_of_a_large_file_shows_the_same_as_the_whole(tmp_path, docs):
     ids = np.tile(stream(docs, "<u4"), 4)
     path = one_file(tmp_path, ids.tobytes())
 
-    result = examine(path, dtype="uint16", budget=5 * 65_536)
+    result = verify(path, dtype="uint16", sample=5 * 65_536)
 
-    assert {f.name for f in result.findings} == {"wrong-dtype"}
-    assert result.tokens_looked_at < result.tokens
+    assert {f.name for f in result.traps} == {"wrong-dtype"}
+    assert result.tokens_sampled < result.tokens
 
 
 @pytest.mark.parametrize(("written", "expected"), [("<u2", "uint16"), ("<u4", "uint32")])
 def test_a_dtype_that_no_file_states_is_guessed_from_the_data(tmp_path, docs, written, expected):
     path = one_file(tmp_path, stream(docs, written).tobytes())
 
-    result = examine(path)
+    result = verify(path)
 
     assert result.assumed == {"dtype": expected}
-    assert result.findings == []
+    assert result.traps == []
 
 
 # Ids
@@ -159,7 +159,7 @@ def test_an_id_beyond_the_vocabulary_is_found_with_its_place(tmp_path, docs):
     ids[1234] = 50_300
     path = one_file(tmp_path, build.llmc_bytes(ids))
 
-    found = examine(path).findings
+    found = verify(path).traps
 
     assert [f.name for f in found] == ["ids-beyond-vocabulary"]
     assert "1 of" in found[0].evidence
@@ -182,7 +182,7 @@ def test_a_tail_of_zeros_is_named_with_its_length(tmp_path, docs, zeros):
     ids = np.concatenate([stream(docs), np.zeros(zeros, "<u2")])
     path = one_file(tmp_path, ids.tobytes())
 
-    found = [f for f in examine(path, dtype="uint16").findings if f.name == "zero-tail"]
+    found = [f for f in verify(path, dtype="uint16").traps if f.name == "zero-tail"]
 
     assert len(found) == 1
     assert "are all 0" in found[0].evidence
@@ -199,7 +199,7 @@ def test_a_block_that_was_never_written_is_named(tmp_path, docs):
     ids[30_000:32_048] = 0
     path = one_file(tmp_path, ids.tobytes())
 
-    [found] = examine(path, dtype="uint16").findings
+    [found] = verify(path, dtype="uint16").traps
 
     assert found.name == "zero-hole"
     assert found.where == "train, token 30,000"
@@ -208,7 +208,7 @@ def test_a_block_that_was_never_written_is_named(tmp_path, docs):
 def test_padding_with_separators_is_a_note(tmp_path, docs):
     path = build.litpkds(tmp_path / "d", docs, padding=3000)
 
-    found = examine(path).findings
+    found = verify(path).traps
 
     assert {f.name for f in found} == {"padded-tail"}
     assert not any(f.is_fault for f in found)
@@ -247,10 +247,10 @@ def test_a_shard_cut_short_is_named(tmp_path, docs):
     shard = path / "corpus_train_000002.bin"
     shard.write_bytes(shard.read_bytes()[:-1000])
 
-    [found] = examine(path).findings
+    [damage] = verify(path).damaged
 
-    assert found.name == "cut-shard"
-    assert "corpus_train_000002.bin" in found.evidence
+    assert damage.what == "size"
+    assert "corpus_train_000002.bin" in damage.found
 
 
 def test_a_raw_shard_shorter_than_the_others_is_named(tmp_path, docs):
@@ -267,7 +267,7 @@ def test_a_shard_that_is_there_twice_is_named(tmp_path, docs):
     first, fourth = (path / f"corpus_train_00000{n}.bin" for n in (1, 4))
     fourth.write_bytes(first.read_bytes())
 
-    [found] = examine(path).findings
+    [found] = verify(path).traps
 
     assert found.name == "repeated-shard"
     assert (found.where, first.name in found.evidence) == (fourth.name, True)
@@ -281,10 +281,10 @@ def test_documents_sorted_by_length_are_named_as_never_shuffled(tmp_path, docs, 
     train = sorted(docs["train"], key=len)
     path = ALL_FORMATS[format][0](tmp_path / "d", {"train": train, "val": docs["val"]})
 
-    result = examine(path)
+    result = verify(path)
 
-    assert [f.name for f in result.findings] == ["never-shuffled"]
-    assert not result.has_faults
+    assert [f.name for f in result.traps] == ["never-shuffled"]
+    assert result.ok
 
 
 def test_nothing_is_said_of_the_order_of_our_own_documents(tmp_path, docs):
@@ -314,7 +314,7 @@ def test_one_document_that_is_in_both_is_only_a_note(tmp_path, docs):
     train = [*docs["train"], *([docs["val"][0]] if len(docs["val"][0]) > 100 else [docs["val"][1]])]
     build.ours(tmp_path / "d", {"train": train, "val": docs["val"]})
 
-    assert not examine(tmp_path / "d").has_faults
+    assert verify(tmp_path / "d").ok
 
 
 def test_a_validation_file_that_is_the_end_of_train_is_named(tmp_path, docs):
@@ -383,7 +383,7 @@ def test_a_folder_without_token_data_is_no_dataset(tmp_path):
     (tmp_path / "a.txt").write_text("text")
 
     with pytest.raises(NotADatasetError):
-        examine(tmp_path)
+        verify(tmp_path)
     assert run(tmp_path) == 10
 
 
@@ -395,10 +395,10 @@ def test_a_trillion_tokens_take_seconds(tmp_path, docs):
         file.write(ids.tobytes())
         file.truncate(2 * 10**12)
 
-    result = examine(path, dtype="uint16", budget=1 << 20)
+    result = verify(path, dtype="uint16", sample=1 << 20)
 
-    assert "zero-tail" in [f.name for f in result.findings]
-    assert result.tokens_looked_at < 4 << 20
+    assert "zero-tail" in [f.name for f in result.traps]
+    assert result.tokens_sampled < 4 << 20
 
 
 @pytest.mark.parametrize("module", [token_sample, shard_files], ids=lambda module: module.__name__)

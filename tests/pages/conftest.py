@@ -43,7 +43,7 @@ class Client:
 @contextlib.contextmanager
 def serving(path, **settings) -> Iterator[Client]:
     """A server on a free port, for as long as the block lasts."""
-    with Server(Site.open(str(path), **settings)) as server:
+    with Server(Site(str(path), **settings)) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

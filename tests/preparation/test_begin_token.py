@@ -11,7 +11,6 @@ from special_tokens import BEGIN, END, write_tokenizer
 
 import tokenmill
 from tokenmill.errors import BadInputError, FormatError, PrepareError, SettingsMismatchError
-from tokenmill.look.examine import examine
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
 
@@ -69,7 +68,7 @@ def test_it_is_recorded_and_seen(both):
     assert f"| {BEGIN} |" in (begun / "README.md").read_text()
     assert "--begin_token '<s>'" in (begun / "README.md").read_text()
     assert verify(begun, full=True) == []
-    assert not examine(begun).findings
+    assert not tokenmill.verify(begun).traps
     for text in (plain / "dataset_metadata.json", plain / "README.md"):
         assert "begin_token_id" not in text.read_text()
 
@@ -257,17 +256,17 @@ def test_verify_names_documents_with_two_and_with_none(both):
     _, begun = both
     damage(begun, lambda ids: ids.__setitem__(np.flatnonzero(ids[:-1] == BEGIN) + 1, BEGIN))
 
-    assert {trap.name for trap in examine(begun).findings} == {"doubled-begin-token"}
+    assert {trap.name for trap in tokenmill.verify(begun).traps} == {"doubled-begin-token"}
 
     damage(begun, lambda ids: ids.__setitem__(ids == BEGIN, 65))
-    assert {trap.name for trap in examine(begun).findings} == {"missing-begin-token"}
+    assert {trap.name for trap in tokenmill.verify(begun).traps} == {"missing-begin-token"}
 
 
 def test_verify_finds_doubled_ones_that_nothing_names(tmp_path, tokenizer):
     documents = [np.array([BEGIN, BEGIN, *text.encode(), END]) for text in numbered(0, 50)]
     np.save(tmp_path / "foreign.npy", np.concatenate(documents).astype(np.uint16))
 
-    found = examine(tmp_path / "foreign.npy", tokenizer=tokenizer, end_of_text=END).findings
+    found = tokenmill.verify(tmp_path / "foreign.npy", tokenizer=tokenizer, end_of_text=END).traps
 
     assert "doubled-begin-token" in {trap.name for trap in found}
 

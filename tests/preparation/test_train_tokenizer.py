@@ -196,7 +196,7 @@ def test_tokenizers_and_tiktoken_and_prepare_give_the_same_ids(rows, tmp_path, p
 
     ranks = load(str(out / "tokenizer.tiktoken"), pattern=pattern, end_of_text=698)
 
-    engine = "tokenizers" if pattern in (OWN, "nanochat") else "gigatoken"
+    engine = "tokenizers" if pattern == OWN else "gigatoken"
     assert (ours.backend, ours.vocab_size, ours.end_of_text_id) == (engine, 700, 698)
     assert dict(ours.special_ids) == {"<|endoftext|>": 698, "<|user|>": 699}
     for text in texts:

@@ -57,7 +57,7 @@ def both(pairs_of_bytes):
     return load_both
 
 
-@pytest.mark.parametrize("name", [name for name in PATTERNS if PATTERNS[name].scheme])
+@pytest.mark.parametrize("name", PATTERNS)
 def test_texts_with_newer_characters_get_the_ids_of_tiktoken(both, name):
     ours, theirs = both(name)
     texts = ["".join(shape.format(c) for shape in AROUND) for c in [*NEWER, "a", "\u6c34"]]
@@ -119,7 +119,7 @@ def test_a_text_among_others_has_the_ids_of_tiktoken(oracle):
     assert np.diff(ends).tolist() == [len(encode(text)), len(encode("y y"))]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "qwen2", "deepseek3"])
+@pytest.mark.parametrize("name", ["gpt2", "qwen2", "deepseek3", "nanochat"])
 def test_a_tokenizer_json_gives_the_ids_of_tokenizers(tmp_path, train_bpe, name):
     steps = [
         pre_tokenizers.Split(tokenizers.Regex(r), "isolated") for r in PATTERNS[name].splits[0]

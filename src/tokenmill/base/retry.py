@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn
 
 from tokenmill.base.signals import RESUME_HINT
 from tokenmill.errors import DownloadError, Stopped
@@ -62,7 +61,8 @@ class RetryClock:
 
     def __init__(self, retry: Retry) -> None:
         self.retry = retry
-        self._started = time.monotonic()
+        seconds = float("inf") if retry.deadline is None else retry.deadline
+        self._deadline = time.monotonic() + seconds
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -73,29 +73,24 @@ class RetryClock:
         """Raise when the call was stopped or its time is over."""
         if self._stopped.is_set():
             raise Stopped(f"{what}: stopped", hint=RESUME_HINT)
-        if self.seconds_left() <= 0:
-            self._give_up(what, f"the deadline of {self.retry.deadline:g} s has passed")
-
-    def seconds_left(self) -> float:
-        if self.retry.deadline is None:
-            return float("inf")
-        return self._started + self.retry.deadline - time.monotonic()
+        if time.monotonic() >= self._deadline:
+            passed = f"the deadline of {self.retry.deadline:g} s has passed"
+            raise DownloadError(f"{what}: {passed}", hint=RESUME_HINT)
 
     def pause(self, what: str, failures: int, reason: Transient) -> None:
         """Wait before try number `failures + 1`, or raise DownloadError if there is none."""
-        if failures >= self.retry.attempts:
-            self._give_up(what, f"{reason} (tried {failures} times)")
-        if (reason.after or 0) > LONGEST_RETRY_AFTER:
-            self._give_up(what, f"{reason}; it asks to wait {reason.after:g} s")
         wait = max(self.retry.wait(failures), reason.after or 0)
-        if wait > self.seconds_left():
-            deadline = f"the deadline of {self.retry.deadline:g} s"
-            self._give_up(what, f"{reason}; no time is left before {deadline}")
+        why = None
+        if failures >= self.retry.attempts:
+            why = f"tried {failures} times"
+        elif wait > max(LONGEST_RETRY_AFTER, self.retry.longest_wait):
+            why = f"it asks to wait {wait:g} s"
+        elif time.monotonic() + wait > self._deadline:
+            why = f"no time is left before the deadline of {self.retry.deadline:g} s"
+        if why:
+            raise DownloadError(f"{what}: {reason} ({why})", hint=RESUME_HINT)
         self._stopped.wait(wait)
         self.check(what)
-
-    def _give_up(self, what: str, why: str) -> NoReturn:
-        raise DownloadError(f"{what}: {why}", hint=RESUME_HINT)
 
 
 def seconds_asked_for(headers: Mapping[str, str]) -> float | None:

@@ -14,22 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tokenmill.batches.batch import Batch, Located, RowGroup
-from tokenmill.order.order import Order
+from tokenmill.batches.id_check import IdCheck
+from tokenmill.batches.run import Run
+from tokenmill.order.order import ANYWHERE
 from tokenmill.order.spans import Spans
 from tokenmill.order.step_share import StepShare
-from tokenmill.reading.span_reader import SpanReader
+from tokenmill.reading.span_reader import MixedReader, SpanReader
 
-if TYPE_CHECKING:  # what most loaders have no use for
-    from tokenmill.augment.augmenter import Augmenter
+if TYPE_CHECKING:
     from tokenmill.batches.document_masks import DocumentMarks
 
 FindDocuments = Callable[[Spans, int], np.ndarray]
 """(spans, length of a row) -> `RowGroup.continues`, as far as it is known without the tokens."""
-FindBanned = Callable[[Located, int, int, int], np.ndarray | None]
-"""(located, first step, stop, length of a row) -> `RowGroup.banned`."""
 
 POSITIONS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 19
@@ -41,36 +39,36 @@ KEPT_MEMORY = 16 << 20  # bytes; glibc learns up to 32 MiB
 class BatchMaker:
     """Everything a batch is made from."""
 
-    def __init__(
-        self,
-        order: Order,
-        reader: SpanReader,
-        share: StepShare,
-        dtype: npt.DTypeLike,
-        *,
-        halves: bool = False,
-        has_padding: bool = False,
-        find_documents: FindDocuments | None = None,
-        max_documents: int | None = None,
-        find_banned: FindBanned | None = None,
-        augmenter: "Augmenter | None" = None,
-    ) -> None:
-        """`halves`: inputs and targets are arrays of their own; then nothing of what follows."""
+    def __init__(self, run: Run, share: StepShare, *, any_order: bool = False) -> None:
+        """`any_order`: samples may be asked for in any order."""
+        form = run.settings.form
+        order = run.order
         self.order = order
         self.share = share
-        self._reader = reader
-        self._dtype = np.dtype(dtype)
-        self._halves = halves
-        self._has_padding = has_padding
-        self._find_documents = find_documents
-        self._max_documents = max_documents
-        self._find_banned = find_banned
-        self._augmenter = augmenter
+        self._reader = _reader_of(run, any_order)
+        self._dtype = np.dtype(form.dtype)
+        self._has_padding = run.settings.order.of_documents
+        self._find_documents: FindDocuments | None = None
+        if self._has_padding:
+            from tokenmill.batches.padding import PaddedReader
+            from tokenmill.batches.window_documents import find_in_spans
+
+            begin_token = run.settings.order.begin_token
+            self._reader = PaddedReader(self._reader, run.datasets, begin_token)
+            self._find_documents = find_in_spans
+        elif run.settings.needs_documents(run.augmenter):
+            from tokenmill.batches.window_documents import FindByIndex
+
+            self._find_documents = FindByIndex(run.datasets)
+        self._max_documents = form.max_documents
+        self._find_banned = run.bans
+        self._augmenter = run.augmenter
+        self._halves = form.halves and not (self._find_documents or run.bans or run.augmenter)
         # Rows that are augmented have labels, too: fewer of them stay in the processor's cache.
-        tokens = TOKENS_AT_ONCE if augmenter is None else TOKENS_AT_ONCE // 2
+        tokens = TOKENS_AT_ONCE if run.augmenter is None else TOKENS_AT_ONCE // 2
         self._max_batches_at_once = max(1, tokens // (share.batch_size * order.block_size))
         self._coming: tuple[Located, int] | None = None  # the steps from a number on
-        reader.follow(self.spans_to_come)
+        self._reader.follow(self._spans_to_come)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_coming": None}
@@ -80,20 +78,16 @@ class BatchMaker:
         keep_freed_memory()
         step = first
         num_steps = 1
-        max_steps = self._max_steps_at_once(stride)
+        smallest = min(source.samples_per_epoch for source in self.order.sources)
+        by_epochs = EPOCHS_AT_ONCE * smallest // (self.share.samples_per_step * stride)
+        positions = int(POSITIONS_AT_ONCE / self.order.spans_per_row)
+        max_steps = max(1, min(positions // self.share.batch_size, by_epochs))
         while stop is None or step < stop:
             after = step + num_steps * stride
             steps = range(step, after if stop is None else min(after, stop), stride)
             yield from self._batches(steps, self.locate(self.share.samples(steps)))
             step = after
             num_steps = min(2 * num_steps, max_steps)
-
-    def _max_steps_at_once(self, stride: int) -> int:
-        """Steps to locate at a time."""
-        smallest = min(source.samples_per_epoch for source in self.order.sources)
-        by_epochs = EPOCHS_AT_ONCE * smallest // (self.share.samples_per_step * stride)
-        positions = int(POSITIONS_AT_ONCE / self.order.spans_per_row)
-        return max(1, min(positions // self.share.batch_size, by_epochs))
 
     def locate(self, samples: np.ndarray) -> Located:
         """Find where the tokens of these samples are; (steps, rows) of samples."""
@@ -105,7 +99,7 @@ class BatchMaker:
         starts = spans.row_starts.reshape(samples.shape)
         return Located(samples, spans, copies, sources, starts)
 
-    def spans_to_come(self) -> Spans:
+    def _spans_to_come(self) -> Spans:
         """The spans that were located and are read now or next."""
         assert self._coming is not None
         located, number = self._coming
@@ -203,6 +197,16 @@ class BatchMaker:
         assert group.continues is not None
         filled = None if group.filled is None else group.cut(group.filled)
         return mark_documents(group.cut(group.continues), filled, self._max_documents)
+
+
+def _reader_of(run: Run, any_order: bool) -> SpanReader:
+    """Return the reader of each dataset, chosen for the order in which it will be read."""
+    form = run.settings.form
+    readers = []
+    for data, source in zip(run.datasets, run.order.sources, strict=True):
+        check = IdCheck(data, form.dtype, form.check_ids)
+        readers.append(data.span_reader(ANYWHERE if any_order else source.locality, check))
+    return readers[0] if len(readers) == 1 else MixedReader(readers)
 
 
 @functools.cache

@@ -1,8 +1,7 @@
 """Where documents are in a batch: ids, positions, sequence lengths and a loss mask.
 
-All of it follows from one question, asked of the tokens of each row: does it continue the
-document of the token before? window_documents.py and the readers answer it; `mark_documents` does
-the rest, for the rows of several batches together: a call costs the same for one as for many.
+All of it follows from one question about each token: does it continue the document of the token
+before? window_documents.py and the readers answer it; `mark_documents` does the rest.
 
 A row begins in the middle of a document more often than not; that piece is document 0 of the row
 and its positions start at 0 like those of the others.
@@ -48,20 +47,33 @@ class DocumentMarks:
     @property
     def document_ids(self) -> np.ndarray:
         if self._document_ids is None:
-            self._document_ids = _numbers_in_rows(self._begins, self.loss_mask.shape)
+            self._document_ids = self._spread(self.loss_mask.shape[1])
         return self._document_ids
 
     @property
     def positions(self) -> np.ndarray:
         if self._positions is None:
-            self._positions = _places_in_documents(self._begins, self.loss_mask.shape)
+            self._positions = self._spread(0)
         return self._positions
 
-    @property
-    def _begins(self) -> np.ndarray:
-        """Where documents begin among the flat inputs, and where the last one ends."""
-        begins: np.ndarray = self.cu_seqlens[: self.num_documents + 1]
-        return begins
+    def _spread(self, row_length: int) -> np.ndarray:
+        """(rows, inputs) int32: the number in its row of each input's document.
+
+        With a `row_length` of 0, how many inputs are before each in its document instead.
+        """
+        out = np.empty(self.loss_mask.shape, np.int32)
+        begins = self.cu_seqlens[: self.num_documents + 1]  # and where the last one ends
+        if kernel.compiled is not None:
+            kernel.compiled.spread_documents(out, begins, row_length)
+            return out
+        firsts = begins[:-1]
+        if row_length:
+            first_of_row = firsts.searchsorted(firsts // row_length * row_length)
+            flat = (np.arange(len(firsts)) - first_of_row).repeat(np.diff(begins))
+        else:
+            flat = np.arange(out.size) - firsts.repeat(np.diff(begins))
+        out.reshape(-1)[:] = flat
+        return out
 
 
 def mark_documents(
@@ -69,9 +81,7 @@ def mark_documents(
 ) -> list[DocumentMarks]:
     """The fields of some batches, (batches, rows, tokens of a row).
 
-    `continues`: True for each token that continues the document of the token before it, False if it
-    begins one or is padding; the first of a row means nothing. `filled`, (batches, rows): the
-    tokens of each row before its padding; None where there is none.
+    `continues` and `filled` are those of the RowGroup (batch.py), cut into batches.
 
     `cu_seqlens` has n * max_documents + 1 entries, so that compiled code sees one shape; those not
     needed repeat the last. A batch with more documents is an error. If no number is given there is
@@ -122,25 +132,3 @@ def _find_documents(
         longest[i] = np.diff(places, append=num_inputs).max()
         cu_seqlens[i, : min(len(places), room)] = places[:room]
     return cu_seqlens, counts, longest
-
-
-def _numbers_in_rows(begins: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """(rows, inputs) int32: for each input, the number of its document in its row."""
-    num_inputs = shape[1]
-    if kernel.compiled is not None:
-        out = np.empty(shape, np.int32)
-        kernel.compiled.spread_documents(out, begins, num_inputs)
-        return out
-    first_of_row = begins[:-1].searchsorted(begins[:-1] // num_inputs * num_inputs)
-    numbers = np.arange(len(begins) - 1, dtype=np.int32) - first_of_row.astype(np.int32)
-    return numbers.repeat(np.diff(begins)).reshape(shape)
-
-
-def _places_in_documents(begins: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """(rows, inputs) int32: for each input, how many are before it in its document."""
-    if kernel.compiled is not None:
-        out = np.empty(shape, np.int32)
-        kernel.compiled.spread_documents(out, begins, 0)
-        return out
-    places: np.ndarray = np.arange(begins[-1], dtype=np.int32) - begins[:-1].repeat(np.diff(begins))
-    return places.reshape(shape)

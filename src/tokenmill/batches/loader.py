@@ -18,17 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.suggest import check_below
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_form import BatchForm
+from tokenmill.batches.batch_maker import BatchMaker
 from tokenmill.batches.passes import Passes, left_out, report_end, stats_of_sources
 from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.batches.run import Run, RunSettings, number_of
 from tokenmill.batches.state import STATE_FORMAT, belongs_to, read_state
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.arrangement import Arrangement
 from tokenmill.order.order_settings import OrderSettings
 from tokenmill.order.step_share import StepShare
-from tokenmill.order.windows import check_below
+from tokenmill.order.window_order import Arrangement
 
 if TYPE_CHECKING:  # imported when they are used
     from tokenmill.batches.lookup import SamplePlace, Visit
@@ -81,12 +82,16 @@ class BatchLoader:
         self.data = data
         self.epochs = epochs
         self.form = form
-        self._given = Run.of(data, RunSettings(rules, augment or (), documents, form))
+        settings = RunSettings(rules, augment or (), documents, form)
+        if isinstance(data, TokenDataset):
+            self._given = Run.of(("data",), (data,), None, settings)
+        else:
+            self._given = Run.of(data.names, data.datasets, data.stages, settings)
         self._run = self._given  # with the edits that were made
         self._edited: EditedRun | None = None  # None: the run has no edits
-        self.passes = Passes.of(epochs, self._run)
+        self.passes = Passes(epochs, self._run)
         """Where passes of `epochs` begin and end."""
-        self._maker = self._run.maker(StepShare(batch_size, rank, world_size))
+        self._maker = BatchMaker(self._run, StepShare(batch_size, rank, world_size))
         self._samples = 0  # consumed, over all ranks
         self._pass = 0
         self._ended = False
@@ -238,9 +243,9 @@ class BatchLoader:
         return self._given.order_fingerprint if edited is None else edited.fingerprint
 
     def _use(self, run: Run, edited: "EditedRun | None" = None) -> None:
-        passes = Passes.of(self.epochs, run)  # refuses here what cannot be applied
+        passes = Passes(self.epochs, run)  # refuses here what cannot be applied
         self.close()  # batches that were made ahead may be others now
-        self._maker = run.maker(self._maker.share)
+        self._maker = BatchMaker(run, self._maker.share)
         self._run = run
         self._edited = edited
         self.passes = passes
@@ -355,7 +360,7 @@ class BatchLoader:
 
         if num_samples is None:
             num_samples = self.passes.length_of_first()
-        return WindowSource(self._run.maker(self._maker.share, any_order=True), num_samples)
+        return WindowSource(BatchMaker(self._run, self._maker.share, any_order=True), num_samples)
 
     def stats(self) -> dict[str, Any]:
         """Numbers of what was served: by source over all ranks, and our own part.

@@ -17,10 +17,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tokenmill.base.suggest import check_at_least_one, one_of
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.mixture_order import MixtureStage
-from tokenmill.order.shares import whole_parts
-from tokenmill.order.windows import check_at_least_one
+from tokenmill.order.mixture_order import MixtureStage, whole_parts
 
 Weights = Mapping[str, Any]
 
@@ -65,7 +64,6 @@ class Mixture:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the names of the sources and of their data."""
         return fingerprint_of(self.names, self.datasets)
 
 
@@ -78,17 +76,10 @@ def fingerprint_of(names: Sequence[str], datasets: Sequence[TokenDataset]) -> st
 def parts_of(weights: Weights, names: Sequence[str]) -> tuple[int, ...]:
     """The weights as whole parts in the order of the sources, all of which must have one."""
     for name in weights:
-        if name not in names:
-            raise ValueError(
-                f"a weight is given for {name!r}, which is not one of the sources: "
-                f"{', '.join(names)}"
-            )
+        one_of("a source with a weight", name, names)
     for name in names:
         if name not in weights:
-            raise ValueError(
-                f"no weight is given for {name!r}, one of the sources; give it 0 if none of it is "
-                "wanted"
-            )
+            raise ValueError(f"no weight is given for {name!r}; give it 0 if none of it is wanted")
     return whole_parts([weights[name] for name in names])
 
 

@@ -7,49 +7,41 @@ ends all passes. Also: numbers about what a loader has served, and what a pass l
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tokenmill.base.suggest import check_at_least_one
 from tokenmill.batches.run import Run, number_of
 from tokenmill.order.order import Order
 from tokenmill.order.step_share import StepShare
-from tokenmill.order.windows import check_at_least_one
 
 log = logging.getLogger("tokenmill")
 
 
-@dataclass(frozen=True, eq=False)
 class Passes:
-    """Passes of some epochs through an order."""
+    """Passes of some epochs through the order of a run."""
 
-    order: Order
-    limits: Mapping[int, int]
-    """The epochs of a pass, by the number of the source; empty for one endless pass."""
-    is_mixture: bool
-    _stops: dict[int, int | None] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, epochs: int | Mapping[str, int] | None, run: Run) -> "Passes":
-        """The passes that the argument `epochs` of a loader asks for."""
-        is_mixture = run.stages is not None
-        if isinstance(epochs, int) and is_mixture:
-            raise ValueError(
-                f"epochs is {epochs}; a mixture has no epochs of its own, name one of its sources: "
-                f"epochs={{{run.names[0]!r}: {epochs}}}"
-            )
+    def __init__(self, epochs: int | Mapping[str, int] | None, run: Run) -> None:
+        """`epochs` is the argument of a loader."""
+        self.order = run.order
+        self.is_mixture = run.stages is not None
+        self._stops: dict[int, int | None] = {}
         if isinstance(epochs, int):
+            if self.is_mixture:
+                raise ValueError(
+                    f"epochs is {epochs}; a mixture has no epochs of its own, name one of its "
+                    f"sources: epochs={{{run.names[0]!r}: {epochs}}}"
+                )
             check_at_least_one(epochs=epochs)
-            return cls(run.order, {0: epochs}, is_mixture)
+            epochs = {run.names[0]: epochs}
         named = epochs or {}
         check_at_least_one(**{f"epochs of {name!r}": number for name, number in named.items()})
-        limits = {number_of(name, run.names): number for name, number in named.items()}
-        passes = cls(run.order, limits, is_mixture)
-        if limits and passes.stop_of(0) is None:
+        self.limits = {number_of(name, run.names): number for name, number in named.items()}
+        """The epochs of a pass, by the number of the source; empty for one endless pass."""
+        if self.limits and self.stop_of(0) is None:
             names = ", ".join(map(repr, named))
             raise ValueError(f"epochs are given for {names}, of which no sample ever comes")
-        return passes
 
     def start_of(self, number: int) -> int:
         """The first sample of a pass."""

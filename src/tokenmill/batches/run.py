@@ -6,25 +6,27 @@ A Run never changes. Edits make another one of it (edits/apply_edits.py).
 import functools
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import numpy as np
+
 from tokenmill.base.suggest import one_of
+from tokenmill.batches.batch import Located
 from tokenmill.batches.batch_form import BatchForm
-from tokenmill.batches.batch_maker import BatchMaker, FindBanned, FindDocuments
-from tokenmill.batches.id_check import IdCheck, check_dtype
+from tokenmill.batches.id_check import check_dtype
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.arrangement import Arrangement
-from tokenmill.order.order import ANYWHERE, Order, SourceOrder
+from tokenmill.order.order import Order, SourceOrder
 from tokenmill.order.order_settings import OrderSettings
-from tokenmill.order.step_share import StepShare
-from tokenmill.reading.span_reader import MixedReader, SpanReader
+from tokenmill.order.window_order import Arrangement
 
 if TYPE_CHECKING:
     from tokenmill.augment.augmenter import Augmenter
-    from tokenmill.batches.mixture import Mixture
     from tokenmill.order.mixture_order import MixtureStage
+
+FindBanned = Callable[[Located, int, int, int], np.ndarray | None]
+"""(located, first step, stop, length of a row) -> `RowGroup.banned`."""
 
 
 class OrderKeywords(TypedDict, total=False):
@@ -77,17 +79,18 @@ class RunSettings:
         """True if rows must know where documents are, be it for the augmenter alone."""
         return self.shows_documents or (augmenter is not None and augmenter.needs_documents)
 
-    def check(self, datasets: Sequence[TokenDataset]) -> None:
-        """Refuse data of which such rows cannot be made."""
-        needs_documents = self.needs_documents(self.augmenter(datasets))
+    def check(self, datasets: Sequence[TokenDataset]) -> "Augmenter | None":
+        """Refuse data of which such rows cannot be made; return its augmenter."""
+        augmenter = self.augmenter(datasets)
         for data in datasets:
             check_dtype(data, self.form.dtype)
-            if needs_documents:
+            if self.needs_documents(augmenter):
                 data.document_ends(0, 0)  # refuses here if nothing says where documents end
             if self.order.begin_token is not None:
                 from tokenmill.batches.padding import check_begin_token
 
                 check_begin_token(data, self.order.begin_token)
+        return augmenter
 
 
 @dataclass(frozen=True)
@@ -104,20 +107,14 @@ class Run:
     """Finds the tokens that edits have banned."""
 
     @classmethod
-    def of(cls, data: "TokenDataset | Mixture", settings: RunSettings) -> "Run":
-        """The run without edits; refuses data and settings that do not fit together."""
-        if isinstance(data, TokenDataset):
-            return cls._made(("data",), (data,), None, settings)
-        return cls._made(data.names, data.datasets, data.stages, settings)
-
-    @classmethod
-    def _made(
+    def of(
         cls,
         names: tuple[str, ...],
         datasets: tuple[TokenDataset, ...],
         stages: "tuple[MixtureStage, ...] | None",
         settings: RunSettings,
     ) -> "Run":
+        """The run without edits; refuses data and settings that do not fit together."""
         settings.check(datasets)
         rules = settings.order
         if stages is None:
@@ -128,12 +125,6 @@ class Run:
         sources = [rules.source_order(d, rules.seed_of(i)) for i, d in enumerate(datasets)]
         order = MixtureOrder(sources, stages, seed=rules.seed)
         return cls(names, datasets, stages, settings, order)
-
-    def made_again(
-        self, datasets: Sequence[TokenDataset], stages: "tuple[MixtureStage, ...] | None"
-    ) -> "Run":
-        """The same with other data or weights."""
-        return self._made(self.names, tuple(datasets), stages, self.settings)
 
     @property
     def fingerprint(self) -> str:
@@ -176,60 +167,14 @@ class Run:
     def augmenter(self) -> "Augmenter | None":
         return self.settings.augmenter(self.datasets)
 
-    def maker(self, share: StepShare, *, any_order: bool = False) -> BatchMaker:
-        """What makes the batches of a rank; `any_order`: samples may be asked for in any order."""
-        settings = self.settings
-        form = settings.form
-        reader = self._reader(any_order)
-        has_padding = settings.order.of_documents
-        if has_padding:
-            from tokenmill.batches.padding import PaddedReader
-
-            reader = PaddedReader(reader, self.datasets, settings.order.begin_token)
-        find_documents = self._find_documents()
-        return BatchMaker(
-            self.order,
-            reader,
-            share,
-            form.dtype,
-            halves=form.halves and not (find_documents or self.bans or self.augmenter),
-            has_padding=has_padding,
-            find_documents=find_documents,
-            max_documents=form.max_documents,
-            find_banned=self.bans,
-            augmenter=self.augmenter,
-        )
-
-    def _find_documents(self) -> FindDocuments | None:
-        """What finds the documents of rows, if that is needed."""
-        if not self.settings.needs_documents(self.augmenter):
-            return None
-        from tokenmill.batches.window_documents import FindByIndex, find_in_spans
-
-        return find_in_spans if self.settings.order.of_documents else FindByIndex(self.datasets)
-
-    def _reader(self, any_order: bool) -> SpanReader:
-        """The reader of each dataset, chosen for the order in which it will be read."""
-        form = self.settings.form
-        readers = [
-            data.span_reader(
-                ANYWHERE if any_order else source.locality,
-                IdCheck(data, form.dtype, form.check_ids),
-            )
-            for data, source in zip(self.datasets, self.order.sources, strict=True)
-        ]
-        return readers[0] if len(readers) == 1 else MixedReader(readers)
-
     def source_order(self, data: TokenDataset, number: int) -> SourceOrder:
         """The order of this data as source `number`; refuses data that does not fit the others."""
-        settings = self.settings
-        settings.check([*self.datasets, data])
-        both = settings.augmenter([*self.datasets, data])
+        both = self.settings.check([*self.datasets, data])
         if both and self.augmenter and both.to_json() != self.augmenter.to_json():
             raise ValueError(f"{data.path} has other special ids than the sources so far")
+        rules = self.settings.order
         is_alone = self.stages is None and number == 0
-        seed = settings.order.seed if is_alone else settings.order.seed_of(number)
-        return settings.order.source_order(data, seed)
+        return rules.source_order(data, rules.seed if is_alone else rules.seed_of(number))
 
 
 def number_of(source: str | None, names: Sequence[str]) -> int:

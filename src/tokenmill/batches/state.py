@@ -29,10 +29,10 @@ def belongs_to(state: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
 def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, int]:
     """The samples and passes of a saved state, if its order and data are those of `here`."""
     if not isinstance(state, Mapping):
-        raise _not_a_state(f"this is {state!r}, not the state of a BatchLoader")
+        raise not_a_state(f"this is {state!r}, not the state of a BatchLoader")
     for key in ("format", "samples", "pass", *here):
         if key not in state and key not in USUAL:
-            raise _not_a_state(f"this is not the state of a BatchLoader (it has no {key!r})")
+            raise not_a_state(f"this is not the state of a BatchLoader (it has no {key!r})")
     if state["format"] != STATE_FORMAT:
         raise OrderMismatchError(
             f"cannot resume: the state has format {state['format']!r}, this tokenmill reads "
@@ -43,11 +43,12 @@ def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, 
     for key in ("samples", "pass"):
         value = state[key]
         if type(value) is not int or not 0 <= value < 2**62:
-            raise _not_a_state(f"{key!r} in the state is {value!r}, not a count")
+            raise not_a_state(f"{key!r} in the state is {value!r}, not a count")
     return state["samples"], state["pass"]
 
 
-def _not_a_state(why: str) -> OrderMismatchError:
+def not_a_state(why: str) -> OrderMismatchError:
+    """The error for a state that no loader has made."""
     return OrderMismatchError(
         f"cannot resume: {why}", hint="pass what loader.state_dict() returned"
     )
@@ -62,19 +63,18 @@ def _refuse_differences(state: Mapping[str, Any], here: Mapping[str, Any]) -> No
         named = [key for key in named if key != "documents"]  # only one of the two has them
     settings = [key for key in named if key not in _OF_DATA]
     if "order_fingerprint" in differing and (settings or "documents" not in named):
-        wanted = (
-            ", ".join(f"{key}={state[key]!r}" for key in settings) or "the settings of that run"
-        )
+        wanted = ", ".join(f"{key}={state[key]!r}" for key in settings)
         what = "order"
-        hint = f"use {wanted} to resume"
+        hint = f"use {wanted or 'the settings of that run'} to resume"
     else:
         what = "data"
         hint = "open the data it was saved with"
     saved, ours = (one_line(str(those[f"{what}_fingerprint"])[:8]) for those in (state, here))
-    shown = {name: one_line(str(state[name])[:200]) for name in named}
-    lines = [f"       {name:<12} {shown[name]} -> {here[name]}" for name in named]
+    lines = ""
+    for name in named:
+        lines += f"\n       {name:<12} {one_line(str(state[name])[:200])} -> {here[name]}"
     raise OrderMismatchError(
         f"cannot resume: the saved {what} (fingerprint {saved}) is not this one "
-        f"(fingerprint {ours})" + "".join(f"\n{line}" for line in lines),
+        f"(fingerprint {ours}){lines}",
         hint=f"{hint}, or start a new order by not loading the saved state",
     )

@@ -48,9 +48,8 @@ limit_option = value("--limit", "N", "Tokens of an excerpt", default=2000, type=
 def document(path: str, number: int, limit: int, **options: Any) -> Outcome:
     """Print document N of the data at PATH as text, by default the first.
 
-    The edges of tokens and the end of the document are visible; control characters are written
-    out; the title says file, document and offset. Data that does not know its documents is
-    shown from its first token on.
+    The edges of tokens and the end of the document are visible. Data that does not know its
+    documents is shown from its first token on.
 
     \b
     Examples:
@@ -175,7 +174,7 @@ def _range(text: str, num_tokens: int) -> tuple[int, int]:
 def _text(excerpt: "Excerpt", plain: bool, ids: bool) -> str:
     """The lines of one excerpt; with `plain`, its title is a note."""
     from tokenmill.base.human import visible
-    from tokenmill.look.shown_tokens import render
+    from tokenmill.look.show import render
 
     title = visible(f"{excerpt.title}  [{excerpt.place}]")
     if excerpt.left_out:

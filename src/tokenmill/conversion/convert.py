@@ -249,8 +249,12 @@ class Conversion:
                 compress=self.compress,
             )
             writer = writers[split or "train"] = self.to.writer(folder, target)
+            num_tokens = 0
+            chunks = stream(data, self.rules)
             try:
-                num_tokens = self._feed(writer, data)
+                for ids, ends in id_first(chunks, self.rules) if self.id_comes_first else chunks:
+                    writer.add(ids, ends)
+                    num_tokens += len(ids)
                 count = writer.close()
             except BaseException:
                 writer.discard()
@@ -259,17 +263,6 @@ class Conversion:
             done[split or "all"] = (num_tokens, count)
         self.to.finish(folder, writers, self.tokenizer)
         return done
-
-    def _feed(self, writer: Writer, data: TokenDataset) -> int:
-        """All tokens of a split; how many."""
-        num_tokens = 0
-        chunks = stream(data, self.rules)
-        if self.id_comes_first:
-            chunks = id_first(chunks, self.rules)
-        for ids, ends in chunks:
-            writer.add(ids, ends)
-            num_tokens += len(ids)
-        return num_tokens
 
     def compare(self, folder: Path) -> None:
         """Read everything back: the same tokens, the same documents."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from reprlib import repr as shown
 from typing import Any
 
+from tokenmill.batches.state import not_a_state
 from tokenmill.edits.edit_values import KINDS, Edit, Grow, Skip, edit_from_json, whole_number
 from tokenmill.errors import OrderMismatchError
 
@@ -123,10 +124,10 @@ def edits_from_json(saved: Any, fingerprint: str, samples: int) -> tuple[Recorde
     was saved, may have been changed: nothing of them was served.
     """
     if not isinstance(saved, list) or not all(isinstance(edit, Mapping) for edit in saved):
-        raise _wrong(f"its edits are {shown(saved)}, not a list of edits")
+        raise not_a_state(f"the edits of the state are {shown(saved)}, not a list of edits")
     edits = tuple(map(_edit_from_json, saved))
     if [record.at for record in edits] != sorted(record.at for record in edits):
-        raise _wrong("its edits are not in the order of their samples")
+        raise not_a_state("the edits of the state are not in the order of their samples")
     computed = edits_to_json(fingerprint, edits)
     for said, now in zip(saved, computed, strict=True):
         if now["at"] < samples and said.get("fingerprint") != now["fingerprint"]:
@@ -146,10 +147,4 @@ def _edit_from_json(saved: Mapping[str, Any]) -> RecordedEdit:
         edit = Grow(**fields) if kind == Grow.kind else edit_from_json(str(kind), fields)
         return RecordedEdit(saved.get("at", -1), edit, saved.get("note"), saved.get("proof", {}))
     except (TypeError, ValueError) as error:
-        raise _wrong(f"one of its edits, {shown(saved)}, is wrong: {error}") from error
-
-
-def _wrong(why: str) -> OrderMismatchError:
-    return OrderMismatchError(
-        f"cannot resume: {why}", hint="pass what loader.state_dict() returned"
-    )
+        raise not_a_state(f"an edit of the state, {shown(saved)}, is wrong: {error}") from error

@@ -135,7 +135,8 @@ def _before_it_grew(given: Run, state: Mapping[str, Any]) -> Run:
         return given
     with suppress(KeyError, IndexError, TypeError, ValueError):  # `read_state` says what differs
         counts = zip(given.datasets, state["num_tokens"], strict=True)
-        before = given.made_again([data.part(0, count) for data, count in counts], given.stages)
+        former = tuple(data.part(0, count) for data, count in counts)
+        before = Run.of(given.names, former, given.stages, given.settings)
         if before.fingerprint == state.get("data_fingerprint"):
             return before
     return given
@@ -162,7 +163,7 @@ def _with_stages(given: Run, state: Mapping[str, Any]) -> Run:
     with suppress(KeyError, TypeError, ValueError):  # `read_state` says what differs
         saved = tuple(MixtureStage(start, tuple(parts)) for start, *parts in state["stages"])
         if replace(given, stages=saved).order_fingerprint == state["order_fingerprint"]:
-            return given.made_again(given.datasets, saved)
+            return Run.of(given.names, given.datasets, saved, given.settings)
     return given
 
 

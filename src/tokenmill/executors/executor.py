@@ -3,7 +3,7 @@
 import importlib.util
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from tokenmill.base.signals import RESUME_HINT
 from tokenmill.base.suggest import one_of
@@ -14,20 +14,8 @@ ENGINES = ("local", "ray")
 Task = tuple[Any, ...]
 Numbered = tuple[int, Task]
 """A task with its number."""
-
-
 TaskFunction = Callable[..., Any]
 """A function that can be sent elsewhere by its name."""
-
-
-class Missing(Protocol):
-    """Looks for the results of earlier runs."""
-
-    def __call__(self, whose: Callable[[int], bool] = ...) -> list[int]:
-        """Return the numbers of tasks that were not run before.
-
-        The files of tasks that `whose` chooses are looked at as well.
-        """
 
 
 class Tasks(NamedTuple):
@@ -36,7 +24,11 @@ class Tasks(NamedTuple):
     name: str
     function: TaskFunction
     arguments: Sequence[Task]
-    missing: Missing
+    missing: Callable[..., list[int]]
+    """Numbers of the tasks that were not run before; takes `whose`, a function of a number.
+
+    The files of tasks that `whose` chooses are looked at as well.
+    """
 
 
 class Executor:
@@ -52,10 +44,8 @@ class Executor:
     def run_missing(self, tasks: Tasks) -> Iterator[tuple[int, Any]]:
         """Yield the same for tasks that were not run before; for the others first, with None."""
         missing = set(tasks.missing())
-        num_tasks = len(tasks.arguments)
-        yield from done_before(missing, num_tasks)
-        chosen = ((n, tasks.arguments[n]) for n in range(num_tasks) if n in missing)
-        yield from self.run(tasks.function, chosen)
+        yield from done_before(missing, len(tasks.arguments))
+        yield from self.run(tasks.function, ((n, tasks.arguments[n]) for n in sorted(missing)))
 
     def close(self) -> None:
         """Let go of processes or of the cluster, if it has any."""

@@ -12,30 +12,18 @@ resumes.
 """
 
 import atexit
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tokenmill.executors.executor import Executor, Numbered, Task, TaskFunction, WorkerDiedError
+from tokenmill.executors.executor import Executor, Numbered, TaskFunction, WorkerDiedError
 
 if TYPE_CHECKING:
     from tokenmill.executors.worker_process import WorkerProcess
 
 ATTEMPTS = 3
 _early: "list[WorkerProcess]" = []
-
-
-class _Attempt(NamedTuple):
-    number: int
-    task: Task
-    tries: int
-    """From 1 on."""
-
-
-def _first_attempt(tasks: Iterator[Numbered]) -> _Attempt | None:
-    for number, task in tasks:
-        return _Attempt(number, task, 1)
-    return None
 
 
 class LocalExecutor(Executor):
@@ -70,41 +58,41 @@ class LocalExecutor(Executor):
         """Run tasks; the next one is asked for when a worker is free."""
         from multiprocessing.connection import wait
 
-        again: list[_Attempt] = []
+        again: list[Numbered] = []
+        deaths: Counter[int] = Counter()  # by the number of the task
         idle = list(self._pool)
-        busy: dict[Any, tuple[WorkerProcess, _Attempt]] = {}
+        busy: dict[Any, tuple[WorkerProcess, Numbered]] = {}
         while True:
             while len(busy) < self.workers:
-                attempt = again.pop() if again else _first_attempt(tasks)
-                if attempt is None:
+                numbered = again.pop() if again else next(tasks, None)
+                if numbered is None:
                     break
-                worker = idle.pop() if idle else self._add_worker()
+                if not idle:
+                    self._pool.append(_start_worker())
+                    idle.append(self._pool[-1])
+                worker = idle.pop()
                 with suppress(ConnectionError):  # it died idle: that shows when its answer is read
-                    worker.connection.send((function, attempt.task))
-                busy[worker.connection] = worker, attempt
+                    worker.connection.send((function, numbered[1]))
+                busy[worker.connection] = worker, numbered
             if not busy:
                 return
             for ready in wait(list(busy)):
-                worker, attempt = busy.pop(ready)
+                worker, (number, task) = busy.pop(ready)
                 try:
                     failed, value = worker.connection.recv()
                 except (EOFError, ConnectionError):
                     self._pool.remove(worker)
                     how = worker.stop()
-                    if attempt.tries == ATTEMPTS:
-                        raise WorkerDiedError(
-                            "a worker process", ATTEMPTS, how, function, attempt.number
-                        ) from None
-                    again.append(attempt._replace(tries=attempt.tries + 1))
+                    deaths[number] += 1
+                    if deaths[number] == ATTEMPTS:
+                        who = "a worker process"
+                        raise WorkerDiedError(who, ATTEMPTS, how, function, number) from None
+                    again.append((number, task))
                     continue
                 idle.append(worker)
                 if failed:
                     raise value
-                yield attempt.number, value
-
-    def _add_worker(self) -> "WorkerProcess":
-        self._pool.append(_start_worker())
-        return self._pool[-1]
+                yield number, value
 
     def close(self) -> None:
         """End all workers; what they had half written is lost."""

@@ -24,6 +24,18 @@ from tokenmill.version import __version__
 T = TypeVar("T")
 # What huggingface_hub raises when an answer is not the JSON it expects.
 _NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+_LOGIN = "log in with `hf auth login`, or set HF_TOKEN"
+# The hub's code of an error -> what it means, and what helps.
+_REFUSALS = {
+    "GatedRepo": ("access is gated", f"accept its conditions at {{page}}, then {_LOGIN}"),
+    "RevisionNotFound": ("there is no such revision", None),
+    "EntryNotFound": ("there is no such file", None),
+    "RepoNotFound": (
+        "there is no such dataset repository, or it is private",
+        f"check the name; for a private one {_LOGIN}",
+    ),
+}
+_BY_STATUS = {401: _REFUSALS["RepoNotFound"], 404: _REFUSALS["RepoNotFound"]}
 _LOCAL_HOST = re.compile(r"localhost|::1|127(\.\d{1,3}){3}")
 
 
@@ -219,29 +231,18 @@ class Hub:
 
     def _failure(self, answer: Any, what: str, *, again: bool = False) -> Exception:
         """The error for an answer of 4xx or 5xx: Transient if it may pass (`again`: it does)."""
-        code = answer.headers.get("x-error-code", "")
         status = answer.status_code
         if again or status in TRANSIENT_STATUS:
             return Transient(f"the server answered {status}", seconds_asked_for(answer.headers))
-        said = redact(answer.headers.get("x-error-message", ""))[:300]
-        login = "log in with `hf auth login`, or set HF_TOKEN"
-        why = f"the hub answered {status} {said}".rstrip()
-        hint = None
-        if code == "GatedRepo":
-            page = redact(f"{self.endpoint}/datasets/{self.repo_id}")
-            why = f"access is gated ({status})"
-            hint = f"accept its conditions at {page}, then {login}"
-        elif code == "RevisionNotFound":
-            why = f"there is no such revision ({status})"
-        elif code == "EntryNotFound":
-            why = f"there is no such file ({status})"
-        elif code == "RepoNotFound" or status in (401, 404):
-            why = f"there is no such dataset repository, or it is private ({status})"
-            hint = f"check the name; for a private one {login}"
-        elif status == 403:
-            why = f"access was refused ({status}) {said}".rstrip()
-            hint = login
-        return DownloadError(f"{what}: {why}", hint=hint)
+        known = _REFUSALS.get(answer.headers.get("x-error-code", "")) or _BY_STATUS.get(status)
+        if known is None:
+            said = redact(answer.headers.get("x-error-message", ""))[:300]
+            why = "access was refused" if status == 403 else "the hub answered"
+            hint = _LOGIN if status == 403 else None
+            return DownloadError(f"{what}: {why} {status} {said}".rstrip(), hint=hint)
+        why, hint = known
+        page = redact(f"{self.endpoint}/datasets/{self.repo_id}")
+        return DownloadError(f"{what}: {why} ({status})", hint=hint and hint.format(page=page))
 
 
 def is_commit(text: str) -> bool:

@@ -3,13 +3,15 @@
 A tokenmill dataset is compared with its manifest. Formats without hashes can only be compared with
 themselves: sizes against headers and indices when they are opened, then with `full` every index
 and every id against the vocabulary. Data that is whole may still be wrong, such as ids of another
-tokenizer: examine.py looks at a sample of it.
+tokenizer: every check for such traps looks at a sample of it.
 """
 
 import math
 import os
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tokenmill.base.signatures import takes_keywords_of
@@ -22,25 +24,31 @@ from tokenmill.errors import (
     NotADatasetError,
     TruncatedShardError,
 )
+from tokenmill.formats.format import TOKEN_SUFFIXES
+from tokenmill.formats.held_out import is_named
+from tokenmill.formats.not_tokens import known_head, likely_dtype
+from tokenmill.formats.untrusted import head
 from tokenmill.hub.remote_files import OUR_FOLDER
-from tokenmill.look.examine import Examination, examine
-from tokenmill.look.token_sample import BUDGET, Trap, spread
+from tokenmill.look import document_traps, misread, overlap, shard_files, wrong_tokenizer
+from tokenmill.look.inspect import open_splits
+from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample, Trap, spread
 from tokenmill.shards.manifest import STATE_FILE_NAME, Manifest
 from tokenmill.shards.verify import Finding, share_of
 from tokenmill.shards.verify import verify as verify_ours
 
-BLOCK_TOKENS = 1 << 22
+READ_TOKENS = 1 << 22  # at a time, with `full`
 _FETCH = "fetch this file again, or write it again"
 _PREPARE = "fetch the dataset again, or prepare it again"
 Progress = Callable[[str, int], None]
+TrapCheck = Callable[[SplitSample], Iterator[Trap]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Check:
     """The result of `verify`: the checks that were made, and the faults."""
 
     path: str
-    format: str
+    format: str = ""
     damaged: list[Finding] = field(default_factory=list)
     traps: list[Trap] = field(default_factory=list)
     """Faults of the content, and notes on it; looked for where no file is damaged."""
@@ -85,90 +93,66 @@ def verify(
     """
     if full and subset is not None:
         raise ValueError("full reads everything and subset a part; give one of them")
+    check = Check(os.fspath(path))
     if Manifest.find(path) is not None:
-        check = _check_ours(path, full, subset, progress)
-        return check if check.damaged else _with_traps(check, examine(path, budget=sample))
-    examined = examine(path, budget=sample, **open_options)
+        _check_ours(check, full, subset, progress)
+        if not check.damaged:
+            _find_traps(check, sample, {})
+        return check
+    _find_traps(check, sample, open_options)
     try:
-        data = open_dataset(path, "all", **open_options | examined.assumed)
+        data = open_dataset(path, "all", **open_options | check.assumed)
     except (TruncatedShardError, CorruptShardError) as error:
-        damage = _of_error(error, os.fspath(path), "size", "whole files")
-        return Check(os.fspath(path), "", [damage])
+        check.damaged.append(_damage(error, check.path, "size", "whole files"))
     except FormatError:
-        return _with_traps(Check(os.fspath(path), ""), examined)  # they say why
-    check = _check_foreign(data, full, subset, progress)
-    return check if check.damaged else _with_traps(check, examined)
+        return check  # the traps say why
+    else:
+        _check_foreign(check, data, full, subset, progress)
+    if check.damaged:
+        check.traps = []
+    return check
 
 
-def _with_traps(check: Check, examined: Examination) -> Check:
-    return replace(
-        check,
-        traps=examined.findings,
-        assumed=examined.assumed,
-        tokens=examined.tokens,
-        tokens_sampled=examined.tokens_looked_at,
-    )
-
-
-def _of_error(error: FormatError, file: str, what: str, expected: str) -> Finding:
+def _damage(error: FormatError, file: str, what: str, expected: str) -> Finding:
     return Finding(file, what, expected, error.message, error.hint or _FETCH)
 
 
-def _check_ours(
-    folder: str | os.PathLike[str], full: bool, subset: str | None, progress: Progress | None
-) -> Check:
-    read = []
-
+def _check_ours(check: Check, full: bool, subset: str | None, progress: Progress | None) -> None:
     def count(file: str, num_bytes: int) -> None:
-        read.append(file)
+        check.shards_read += 1
         if progress is not None:
             progress(file, num_bytes)
 
-    findings = verify_ours(os.fspath(folder), full=full, subset=subset, progress=count)
-    damaged = [f for f in findings if f.is_error]
-    notes = []
-    if not any(f.what in ("missing", "size") or f.file == STATE_FILE_NAME for f in damaged):
-        try:
-            damaged = _check_tokenizer(folder) + damaged
-        except ImportError as error:
-            notes.append(f"the stored tokenizer is compared by its hash only: {error}")
+    findings = verify_ours(check.path, full=full, subset=subset, progress=count)
+    check.format = "tokenmill"
+    check.has_hashes = True
+    check.shards = len(Manifest.load(check.path).shards)
+    check.damaged = [f for f in findings if f.is_error]
     extra = [f.file for f in findings if f.what == "extra"]
-    extra = [name for name in extra if not name.startswith(OUR_FOLDER + "/")]
-    shards = len(Manifest.load(folder).shards)
-    return Check(
-        os.fspath(folder),
-        "tokenmill",
-        damaged,
-        extra=extra,
-        shards=shards,
-        shards_read=len(read),
-        has_hashes=True,
-        notes=notes,
-    )
-
-
-def _check_tokenizer(folder: str | os.PathLike[str]) -> list[Finding]:
-    """Build the stored tokenizer: it must be the one that the manifest describes."""
+    check.extra = [name for name in extra if not name.startswith(OUR_FOLDER + "/")]
+    if any(f.what in ("missing", "size") or f.file == STATE_FILE_NAME for f in check.damaged):
+        return
     try:
-        _ = open_dataset(folder, "all").tokenizer
+        _ = open_dataset(check.path, "all").tokenizer
     except (FormatError, MismatchError) as error:
         expected = "the tokenizer that the manifest describes"
-        return [Finding(STATE_FILE_NAME, "tokenizer", expected, error.message, _PREPARE)]
-    return []
+        damage = Finding(STATE_FILE_NAME, "tokenizer", expected, error.message, _PREPARE)
+        check.damaged.insert(0, damage)
+    except ImportError as error:
+        check.notes.append(f"the stored tokenizer is compared by its hash only: {error}")
 
 
 def _check_foreign(
-    data: TokenDataset, full: bool, subset: str | None, progress: Progress | None
-) -> Check:
-    count = len(data.shards)
+    check: Check, data: TokenDataset, full: bool, subset: str | None, progress: Progress | None
+) -> None:
+    check.format = data.format
+    check.shards = len(data.shards)
     share = 1.0 if full else 0.0 if subset is None else share_of(subset)
-    chosen = spread(math.ceil(share * count), count)
-    damaged = []
-    for i in chosen:
-        damaged += _check_shard(data, i)
+    for i in spread(math.ceil(share * check.shards), check.shards):
+        check.damaged += _check_shard(data, i)
+        check.shards_read += 1
         if progress is not None:
             progress(data.shards[i].file, data.files[i].file_bytes)
-    return Check(data.path, data.format, damaged, shards=count, shards_read=len(chosen))
 
 
 def _check_shard(data: TokenDataset, i: int) -> list[Finding]:
@@ -181,14 +165,94 @@ def _check_shard(data: TokenDataset, i: int) -> list[Finding]:
             data.document_ends(start, stop)
         if data.vocab_size is None:
             return []
-        for low in range(start, stop, BLOCK_TOKENS):
-            ids = data.tokens(low, min(low + BLOCK_TOKENS, stop))
+        for low in range(start, stop, READ_TOKENS):
+            ids = data.tokens(low, min(low + READ_TOKENS, stop))
             wrong = int(ids.max()) if ids.max() >= data.vocab_size else int(ids.min())
             if not 0 <= wrong < data.vocab_size:
                 expected = f"ids below {data.vocab_size:,}"
                 return [Finding(file.name, "ids", expected, f"id {wrong:,}", _FETCH)]
     except NotADatasetError as error:
-        return [_of_error(error, file.name, "missing", "the file")]
+        return [_damage(error, file.name, "missing", "the file")]
     except (TruncatedShardError, CorruptShardError) as error:
-        return [_of_error(error, file.name, "index", "a sound file")]
+        return [_damage(error, file.name, "index", "a sound file")]
     return []
+
+
+def _find_traps(check: Check, budget: int, open_options: dict[str, Any]) -> None:
+    """Look for all known traps in `budget` tokens of each split; stop where one explains the rest.
+
+    A path that holds no token data at all is an error, not a trap.
+    """
+    try:
+        splits = _open(check, open_options)
+    except NotADatasetError:
+        raise
+    except FormatError as error:
+        check.traps.append(_why_not_open(check.path, error, open_options))
+        return
+    first = next(iter(splits.values()))
+    budget = max(budget, BLOCK_TOKENS)
+    samples = {name: SplitSample(data, name, budget, first) for name, data in splits.items()}
+    traps: list[Trap] = []
+    for sample in samples.values():
+        found = list(_run(misread.check, sample))
+        if not found:  # what is read wrongly is wrong in every other way too
+            for content in (shard_files.check, wrong_tokenizer.check, document_traps.check):
+                found += _run(content, sample)
+        traps += found
+        check.tokens += sample.data.num_tokens
+        check.tokens_sampled += len(sample.ids)
+    if "train" in samples and not any(trap.is_fault for trap in traps):
+        for name, sample in samples.items():
+            if name == "val" or is_named(name):
+                traps += _run(partial(overlap.check, val=sample), samples["train"])
+    # A file of which train has the head and val the tail is named once.
+    once = {(trap.name, trap.where): trap for trap in reversed(traps)}
+    check.traps = list(reversed(once.values()))
+
+
+def _run(trap_check: TrapCheck, sample: SplitSample) -> Iterator[Trap]:
+    """The traps that a check finds; damage that it meets is one of them."""
+    try:
+        yield from trap_check(sample)
+    except FormatError as error:
+        yield _trap(error, sample.split)
+
+
+def _open(check: Check, open_options: dict[str, Any]) -> dict[str, TokenDataset]:
+    """Open; where no file states the dtype, guess it from the data."""
+    try:
+        return open_splits(check.path, held_out=True, **open_options)
+    except (NotADatasetError, TruncatedShardError, CorruptShardError):
+        raise
+    except FormatError as error:
+        file = _first_file(check.path)
+        if open_options.get("dtype") or file is None or known_head(head(file)[0]):
+            raise
+        dtype = likely_dtype(head(file, 1 << 20)[0])
+        try:
+            splits = open_splits(check.path, held_out=True, **open_options | {"dtype": dtype})
+        except FormatError:
+            raise error from None
+        check.assumed["dtype"] = dtype
+        return splits
+
+
+def _why_not_open(path: str, error: FormatError, open_options: dict[str, Any]) -> Trap:
+    file = _first_file(path)
+    if file is not None and open_options.get("format") and (what := known_head(head(file)[0])):
+        return misread.header_trap(str(file), head(file)[0], 2, what)
+    return _trap(error, path)
+
+
+def _trap(error: FormatError, where: str) -> Trap:
+    names = {TruncatedShardError: "cut-shard", CorruptShardError: "damaged"}
+    name = names.get(type(error), "unreadable")
+    return Trap(name, where, error.message, error.hint or "write or fetch the files again")
+
+
+def _first_file(path: str) -> Path | None:
+    if Path(path).is_file():
+        return Path(path)
+    found = sorted(Path(path).rglob("*"))  # nothing where there is no folder
+    return next((p for p in found if p.suffix in TOKEN_SUFFIXES and p.is_file()), None)

@@ -1,14 +1,13 @@
 """Two tokenizers on the same text: how far a token reaches, in which scripts, and how fast.
 
-The text is taken as it is in the files, without cleaning; of large inputs an evenly spaced sample
-is read. By script, pieces are encoded by themselves, so that the sum over all scripts can differ
-from the whole by the tokens at the cuts. Speed is that of one process, warmed up.
+By script, pieces are encoded by themselves, so that the sum over all scripts can differ from the
+whole by the tokens at the cuts. Speed is that of one process, warmed up.
 """
 
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,18 +16,20 @@ import numpy as np
 from tokenmill.base.human import human_bytes
 from tokenmill.errors import BadInputError
 from tokenmill.look.text_scripts import cut_by_script
+from tokenmill.look.token_sample import spread
 from tokenmill.look.tokenizer_facts import facts_of
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.sources import find_sources
 from tokenmill.text.inputs.units import cut_into_units
 from tokenmill.text.reading.chunks import ReadRules
 from tokenmill.text.reading.read import read_unit
-from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS, last_cut
+from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.tokenizer import Tokenizer
 
 SAMPLE = 8 << 20
-PIECE = 256 << 10  # bytes read in one place
+PIECE = 256 << 10  # bytes read in one place; fewer of many files
+LEAST_PIECE = 4 << 10
 MOST_FILES = 1024  # that are read
 WARM_UP = b"Words, numbers 123 and signs: what is built when it is first used is built."
 
@@ -45,14 +46,14 @@ class ScriptFigures:
     @property
     def fertility(self) -> tuple[float, float]:
         """Tokens a word."""
-        first, second = (count / max(1, self.words) for count in self.tokens)
-        return first, second
+        words = max(1, self.words)
+        return self.tokens[0] / words, self.tokens[1] / words
 
     @property
     def bytes_per_token(self) -> tuple[float, float]:
         """Of the text of this script."""
-        first, second = (self.text_bytes / max(1, count) for count in self.tokens)
-        return first, second
+        first, second = self.tokens
+        return self.text_bytes / max(1, first), self.text_bytes / max(1, second)
 
 
 @dataclass(frozen=True)
@@ -93,23 +94,22 @@ class Comparison:
 
     def side_by_side(self) -> list[tuple[str, str, str]]:
         """Each figure by name, of the one and of the other; speed comes last."""
-        rows: dict[str, Callable[[Compared], str]] = {
-            "family": lambda one: one.family,
-            "engine": lambda one: one.engine,
-            "ids": lambda one: f"{one.vocab_size:,}",
-            "ids used": lambda one: _share(one.used_ids, one.vocab_size),
-            "tokens in both": lambda one: _share(self.shared_tokens, one.vocab_size),
-            "tokens": lambda one: f"{one.tokens:,}",
-            "bytes a token": lambda one: f"{one.bytes_per_token:.3f}",
-            "tokens a word": lambda one: f"{one.tokens_per_word:.3f}" if self.words else "-",
-            "speed": lambda one: f"{human_bytes(one.bytes_per_second)}/s",
+        first, second = map(self._figures, self.tokenizers)
+        return [(name, first[name], second[name]) for name in first]
+
+    def _figures(self, one: Compared) -> dict[str, str]:
+        size = one.vocab_size
+        return {
+            "family": one.family,
+            "engine": one.engine,
+            "ids": f"{size:,}",
+            "ids used": f"{one.used_ids:,} ({one.used_ids / size:.1%})",
+            "tokens in both": f"{self.shared_tokens:,} ({self.shared_tokens / size:.1%})",
+            "tokens": f"{one.tokens:,}",
+            "bytes a token": f"{one.bytes_per_token:.3f}",
+            "tokens a word": f"{one.tokens_per_word:.3f}" if self.words else "-",
+            "speed": f"{human_bytes(one.bytes_per_second)}/s",
         }
-        first, second = self.tokenizers
-        return [(name, figure(first), figure(second)) for name, figure in rows.items()]
-
-
-def _share(count: int, whole: int) -> str:
-    return f"{count:,} ({count / whole:.1%})"
 
 
 def compare_tokenizers(
@@ -149,7 +149,6 @@ def compare_tokenizers(
 def _by_script(
     pair: tuple[Tokenizer, Tokenizer], batches: list[list[bytes]]
 ) -> tuple[ScriptFigures, ...]:
-    """Bytes, words and tokens of each script, the largest first."""
     text_bytes: Counter[str] = Counter()
     words: Counter[str] = Counter()
     tokens = (Counter[str](), Counter[str]())
@@ -197,41 +196,22 @@ def _measure(name: str, tokenizer: Tokenizer, batches: list[list[bytes]], words:
 
 
 def _sampled(sources: Sequence[Source], rules: ReadRules, sample: int) -> Iterator[list[bytes]]:
-    """Texts of about `sample` bytes in all, some at a time.
-
-    A file has a share by its size, but small ones have a quarter of an equal share at least, so
-    that a script that is only in one of them is not missed.
-    """
+    """Texts of about `sample` bytes in all, evenly spaced, at least one from each file."""
     sources = sources[:: -(-len(sources) // MOST_FILES)]
-    rules = replace(rules, cuts=AT_SPACES_AND_COMMAS, chunk_bytes=PIECE)
+    piece = min(PIECE, max(LEAST_PIECE, sample // len(sources)))
+    rules = replace(rules, cuts=AT_SPACES_AND_COMMAS, chunk_bytes=piece)
     total = sum(source.size for source in sources)
-    least = sample // len(sources) // 4
     for source in sources:
-        share = max(least, sample * source.size // max(1, total), 1)
-        units = cut_into_units([source], PIECE)
+        share = max(piece, sample * source.size // max(1, total))
+        units = cut_into_units([source], piece)
         limit = share  # bytes of text from each unit
         if source.size > share:
-            num_units = min(len(units), -(-share // PIECE))
-            units = units[:: len(units) // num_units][:num_units]
-            limit = share // num_units
+            units = [units[number] for number in spread(share // piece, len(units))]
+            limit = share // len(units)
         for unit in units:
             left = limit
             for chunk in read_unit(source, unit, rules):
-                texts = _up_to(left, chunk.texts)
-                yield texts
-                left -= sum(map(len, texts))
+                yield [text for text in chunk.texts if text]
+                left -= sum(map(len, chunk.texts))
                 if left <= 0:
                     break
-
-
-def _up_to(most: int, texts: Sequence[bytes]) -> list[bytes]:
-    """The first texts, up to `most` bytes; the last one may be cut, if possible at a word."""
-    taken = []
-    for text in texts:
-        if len(text) > most:
-            cut = last_cut(AT_SPACES_AND_COMMAS, text, 0, most)
-            taken.append(text[:cut] if cut else text[:most].decode(errors="ignore").encode())
-            break
-        taken.append(text)
-        most -= len(text)
-    return [text for text in taken if text]

@@ -7,11 +7,10 @@ missing-begin-token, doubled-begin-token: a model that was trained with one begi
 document has never seen two, nor none. Where nothing names the id, a special token that most
 documents begin with twice is still found.
 
-never-shuffled: documents are sorted by source, language, date or length. Cheap features of
-documents spread over the split are compared with those of the next one. In shuffled data
-neighbours have nothing in common and the correlation is 0, give or take 1/sqrt(n). It is a note,
-not a fault: tokenmill shuffles windows over the whole split, other programs may read shards from
-front to back. Datasets of tokenmill keep the order of their input files: nothing is said of them.
+never-shuffled: documents are sorted by source, language, date or length, so that neighbours are
+alike; in shuffled data their correlation is 0, give or take 1/sqrt(n). It is a note, not a fault:
+tokenmill shuffles windows over the whole split. Datasets of tokenmill keep the order of their input
+files: nothing is said of them.
 """
 
 from collections.abc import Iterator
@@ -50,8 +49,8 @@ def _doubled_ends(sample: SplitSample) -> Iterator[Trap]:
     if end is None:
         return
     marks = pairs = 0
-    for block in sample.blocks:
-        is_mark = block.ids == end
+    for _, ids in sample.blocks:
+        is_mark = ids == end
         marks += int(is_mark.sum())
         pairs += int((is_mark[1:] & is_mark[:-1]).sum())
     # Padding is a run of marks, which shard_files.py names; here they come in pairs.

@@ -86,7 +86,6 @@ def _by_text(data: TokenDataset, needle: bytes, start: int, stop: int) -> Iterat
 
 
 def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterator[Match]:
-    """Occurrences in the text of the tokens from low to high."""
     ids = data.tokens(low, high)
     text: bytes = data.tokenizer.decode(ids)
     at = text.find(needle)

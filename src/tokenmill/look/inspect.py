@@ -7,7 +7,7 @@ and sizes.
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,8 @@ class TokenizerInfo:
     end_of_text_id: int | None
     end_of_text_comes: str | None
     begin_token_id: int | None
-    fingerprint: str | None = None
-    error: str | None = None
+    fingerprint: str | None
+    error: str | None
     """The reason why it cannot be loaded: not installed, or changed."""
 
 
@@ -194,20 +194,20 @@ def _split(data: TokenDataset) -> SplitInfo:
 
 
 def _tokenizer(data: TokenDataset) -> TokenizerInfo:
-    named = TokenizerInfo(
-        data.details.get("tokenizer"),
+    tokenizer = error = None
+    try:
+        tokenizer = data.tokenizer
+    except (TokenmillError, ImportError) as reason:
+        error = str(reason)
+    return TokenizerInfo(
+        tokenizer.name if tokenizer else data.details.get("tokenizer"),
         data.vocab_size,
         data.end_of_text_id,
         data.end_of_text_comes,
         data.begin_token_id,
+        tokenizer.fingerprint if tokenizer else None,
+        error,
     )
-    try:
-        tokenizer = data.tokenizer
-    except (TokenmillError, ImportError) as error:
-        return replace(named, error=str(error))
-    if tokenizer is None:
-        return named
-    return replace(named, name=tokenizer.name, fingerprint=tokenizer.fingerprint)
 
 
 def _bytes_per_token(splits: Iterable[TokenDataset]) -> float | None:

@@ -16,7 +16,6 @@ import numpy as np
 from tokenmill.formats.not_tokens import (
     HEADER_MARKS,
     LEAST_TOKENS,
-    header_bytes,
     known_head,
     tokens_per_id,
 )
@@ -54,10 +53,8 @@ def _headers(sample: SplitSample) -> Iterator[Trap]:
 
 def header_trap(where: str, first_bytes: bytes, itemsize: int, what: str) -> Trap:
     """The trap of a header with these first bytes."""
-    length = header_bytes(first_bytes)
-    bogus = "a header" if length is None else f"{length // itemsize:,} bogus tokens"
     first = np.frombuffer(first_bytes[: 6 * itemsize], f"<u{itemsize}").tolist()
-    evidence = f"the header of a {what} file is where tokens should be: {bogus}, {first} ..."
+    evidence = f"the header of a {what} file is where tokens should be: {first} ..."
     fix = (
         "open the file without format=, so that its header is respected; if it was copied into "
         "other data, make that again from the original"
@@ -70,19 +67,19 @@ def _in_the_middle(sample: SplitSample) -> Iterator[tuple[int, bytes]]:
     itemsize = sample.data.dtype.itemsize
     if itemsize not in (2, 4):
         return
-    for block in sample.blocks:
-        raw = block.ids.tobytes()
+    for start, ids in sample.blocks:
+        raw = ids.tobytes()
         for mark in HEADER_MARKS:
             for hit in re.finditer(re.escape(mark), raw):
                 if hit.start() % itemsize == 0:
                     first_bytes = raw[hit.start() : hit.start() + 64 * itemsize]
-                    yield block.start + hit.start() // itemsize, first_bytes
+                    yield start + hit.start() // itemsize, first_bytes
 
 
 def _wrong_type(sample: SplitSample) -> Iterator[Trap]:
     """The trap that most blocks of the sample show, with the tokens as they are read now."""
     said: dict[tuple[str, str], list[Trap]] = {}
-    blocks = [block.ids for block in sample.blocks if len(block.ids) >= LEAST_TOKENS]
+    blocks = [ids for _, ids in sample.blocks if len(ids) >= LEAST_TOKENS]
     blocks = blocks[:: max(1, len(blocks) // NUM_BLOCKS)]
     for ids in blocks:
         # Each by itself: between two blocks the places of the halves of an id may change.

@@ -31,17 +31,17 @@ def check(train: SplitSample, val: SplitSample) -> Iterator[Trap]:
     pieces = 0
     shared = []
     matched = [known[:0]]
-    for block in train.blocks:
-        hashes, places = _kept(block.ids)
+    for start, ids in train.blocks:
+        hashes, places = _kept(ids)
         nearest = known[np.minimum(np.searchsorted(known, hashes), len(known) - 1)]
         inside = nearest == hashes
-        for low in range(0, len(block.ids), PIECE_TOKENS):
+        for low in range(0, len(ids), PIECE_TOKENS):
             here = (places >= low) & (places < low + PIECE_TOKENS)
             if int(here.sum()) < LEAST_HASHES:
                 continue
             pieces += 1
             if float(inside[here].mean()) > SHARE:
-                shared.append(block.start + low)
+                shared.append(start + low)
                 matched.append(hashes[here & inside])
     # Each text of val counts once, however often train has it.
     looked_at = len(train.ids) / train.data.num_tokens

@@ -93,10 +93,10 @@ def _unfilled(sample: SplitSample) -> Iterator[Trap]:
         else:
             fix = f"cut the padding off: tokens 0 to {file.num_tokens - length:,} are text"
             yield Trap("padded-tail", file.name, evidence, fix, is_fault=False)
-    for block in () if tails else sample.blocks:
-        start, length = longest_run(block.ids == 0)
+    for first, ids in () if tails else sample.blocks:
+        start, length = longest_run(ids == 0)
         if length >= LEAST_HOLE:
-            where = f"{sample.split}, token {block.start + start:,}"
+            where = f"{sample.split}, token {first + start:,}"
             evidence = f"{length:,} tokens in a row are 0"
             fix = "a block of the file was never written: write or fetch it again"
             yield Trap("zero-hole", where, evidence, fix)

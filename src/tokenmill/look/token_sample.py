@@ -1,9 +1,7 @@
 """What a check is given, tokens spread over a split, and what it reports, a trap.
 
-All tokens of a small split are looked at, evenly spaced blocks of a large one.
-
-The places depend on the data alone, so the same dataset gets the same answer every time, and 10
-billion tokens take seconds.
+All tokens of a small split are looked at, evenly spaced blocks of a large one. The places depend on
+the data alone, so the same dataset gets the same answer every time.
 """
 
 from collections.abc import Iterator
@@ -72,14 +70,6 @@ class Trap:
 
 
 @dataclass(frozen=True)
-class Block:
-    """Neighbouring tokens."""
-
-    start: int
-    ids: np.ndarray
-
-
-@dataclass(frozen=True)
 class SplitSample:
     """One split, and the tokens of it that are looked at."""
 
@@ -94,9 +84,10 @@ class SplitSample:
         return (self.first or self.data).tokenizer
 
     @cached_property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[tuple[int, np.ndarray]]:
+        """(position of the first, neighbouring tokens)."""
         return [
-            Block(at, self.data.tokens(at, min(at + BLOCK_TOKENS, stop)))
+            (at, self.data.tokens(at, min(at + BLOCK_TOKENS, stop)))
             for start, stop in ranges_within(self.budget, BLOCK_TOKENS, 0, self.data.num_tokens)
             for at in range(start, stop, BLOCK_TOKENS)
         ]
@@ -104,7 +95,7 @@ class SplitSample:
     @cached_property
     def ids(self) -> np.ndarray:
         """The sample as one array; places where two blocks meet are not neighbours."""
-        return np.concatenate([np.empty(0, self.data.dtype), *(block.ids for block in self.blocks)])
+        return np.concatenate([np.empty(0, self.data.dtype), *(ids for _, ids in self.blocks)])
 
     def shards(self) -> list[int]:
         """Numbers of the shards to look at one by one: all, or evenly spaced ones."""

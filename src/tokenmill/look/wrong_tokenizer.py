@@ -34,16 +34,15 @@ def check(sample: SplitSample) -> Iterator[Trap]:
 
 
 def _check_ids(sample: SplitSample) -> Iterator[Trap]:
-    """The largest id against the vocabulary, and the most common one."""
     ids = sample.ids
     largest = int(ids.max(initial=0))
     limit = sample.data.vocab_size
     if limit is not None and largest >= limit:
         beyond = int((ids >= limit).sum())
         first = next(
-            block.start + int((block.ids >= limit).argmax())
-            for block in sample.blocks
-            if int(block.ids.max(initial=0)) >= limit
+            start + int((block >= limit).argmax())
+            for start, block in sample.blocks
+            if int(block.max(initial=0)) >= limit
         )
         evidence = (
             f"{beyond:,} of {len(ids):,} ids are {limit:,} or more, the vocabulary ends at "
@@ -51,7 +50,7 @@ def _check_ids(sample: SplitSample) -> Iterator[Trap]:
         )
         fix = (
             "these ids are of another tokenizer, or the file is damaged there: look with "
-            f"`tokenmill show PATH --tokens {max(0, first - 8)}:{first + 8}`"
+            f"`tokenmill show tokens PATH {max(0, first - 8)}:{first + 8}`"
         )
         yield Trap("ids-beyond-vocabulary", sample.split, evidence, fix)
     if len(ids) >= LEAST_TOKENS:
@@ -80,10 +79,12 @@ def _check_text(sample: SplitSample) -> Iterator[Trap]:
         return
     runs = _runs(sample, tokenizer)
     texts = [tokenizer.decode(run).decode("utf-8", "ignore").encode() for run in runs]
+    ids, ends = tokenizer.encode_batch(texts)
+    again = [np.asarray(ids)[a:b].tolist() for a, b in pairwise([0, *ends])]
     kept = total = 0
     worst = 1.0
     shown = b""
-    for run, text, back in zip(runs, texts, _encode(tokenizer, texts), strict=True):
+    for run, text, back in zip(runs, texts, again, strict=True):
         pairs = Counter(pairwise(run[2:-2].tolist()))  # the edges are those of cut words
         same = (pairs & Counter(pairwise(back))).total()
         kept += same
@@ -113,9 +114,3 @@ def _runs(sample: SplitSample, tokenizer: Any) -> list[np.ndarray]:
             if len(run) > LEAST_RUN:
                 runs.append(run[1:])  # the first is the special one, or one of a cut word
     return runs
-
-
-def _encode(tokenizer: Any, texts: list[bytes]) -> list[list[int]]:
-    """The ids of each text."""
-    ids, ends = tokenizer.encode_batch(texts)
-    return [np.asarray(ids)[a:b].tolist() for a, b in pairwise([0, *ends])]

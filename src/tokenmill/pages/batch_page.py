@@ -1,11 +1,11 @@
 """Page: the batch of a step, row by row: its documents, positions, and where each row is from."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.batches.batch import Batch
+from tokenmill.pages.find_documents import holding
 from tokenmill.pages.html import coloured, note
 from tokenmill.pages.plots import strip
 from tokenmill.pages.query import MAX_STEP, Fields, OrderSettings, address, form, number_field
@@ -18,8 +18,8 @@ ROW_TOKENS = 320  # shown of a row, unless the row is asked for alone
 def batch(view: View) -> Page:
     """The rows of a step on a rank; `row` shows one of them whole."""
     settings = OrderSettings.read(view.query)
-    step = view.query.number("step", 0, most=MAX_STEP)
-    row = view.query.optional("row", most=settings.batch_size - 1)
+    step = view.query.number("step", most=MAX_STEP) or 0
+    row = view.query.number("row", most=settings.batch_size - 1)
     title = f"Batch of step {step:,}" + ("" if row is None else f", row {row:,}")
     fields = [number_field("step", step), *settings.fields(), tag("button", "show")]
     asked = form("batch", view.split, *fields, class_="settings")
@@ -41,14 +41,13 @@ def batch(view: View) -> Page:
 
 
 def _rows(view: View, made: Batch, here: Fields, row: int | None) -> Iterator[Html]:
-    """The rows of a page, or one whole row, and links to the others."""
     count = len(made.tokens)
     if row is not None:
         yield _row(view, made, row, None)
         back = address("batch", here, {"first": row - row % ROWS})
         yield tag("p", tag("a", "all rows", href=f"{back}#row-{row}"))
         return
-    first = view.query.number("first", 0, most=count - 1)
+    first = view.query.number("first", most=count - 1) or 0
     stop = min(first + ROWS, count)
     for number in range(first, stop):
         yield _row(view, made, number, address("batch", here, {"row": number}))
@@ -78,10 +77,10 @@ def _row(view: View, made: Batch, number: int, whole: str | None) -> Html:
     """One row: its place, its packing, its tokens; a part, if `whole` is where to see them all."""
     tokens = made.tokens[number]
     parts = list(_parts(view, made, number))
-    start = parts[0].position
+    start = parts[0][1]
     filled = int(made.spans.filled[number])
     limit = min(ROW_TOKENS, filled) if whole else filled
-    extent = view.documents.at(start)
+    extent = holding(view.data, start)
     file, offset = view.file_of(start)
     link = address("document", view.here, {"at": start})
     inside = f", token {start - extent.start:,}" if extent.whole else ""
@@ -93,9 +92,9 @@ def _row(view: View, made: Batch, number: int, whole: str | None) -> Html:
         join(tag("a", extent.name, href=link), inside),
     ]
     heading = tag("h2", *(tag("span", part) for part in place), class_="row")
-    columns = [part.column for part in parts]
+    columns = [column for column, _ in parts]
     packing = strip(columns, len(tokens), filled) if view.data.knows_documents else None
-    edges = {part.column: _edge(view, part) for part in parts if part.column < limit}
+    edges = {column: _edge(view, position) for column, position in parts if column < limit}
     notes = [_note(made, number, column) for column in range(limit)]
     body = coloured(view.show_ids(tokens[:limit]), notes=notes, edges=edges)
     rest = None
@@ -105,32 +104,24 @@ def _row(view: View, made: Batch, number: int, whole: str | None) -> Html:
     return tag("article", heading, packing, body, rest, padding, id=f"row-{number}")
 
 
-class _Part(NamedTuple):
-    """A document, or a part of one, in a row."""
-
-    column: int
-    position: int
-    """Of its first token, on the axis."""
-
-
-def _parts(view: View, made: Batch, number: int) -> Iterator[_Part]:
-    """The parts of a row: each span, cut where documents end in it."""
+def _parts(view: View, made: Batch, number: int) -> Iterator[tuple[int, int]]:
+    """(column, position on the axis) of each document in a row: its spans, cut where one ends."""
     spans = made.spans.between(number, number + 1)
     columns = (spans.column - spans.after_begin).tolist()
     for column, start, length in zip(
         columns, spans.start.tolist(), spans.length.tolist(), strict=True
     ):
-        yield _Part(column, start)
+        yield column, start
         if view.data.knows_documents:
             for end in view.data.document_ends(start, start + length - 1).tolist():
-                yield _Part(column + end - start, end)
+                yield column + end - start, end
 
 
-def _edge(view: View, part: _Part) -> Html:
+def _edge(view: View, position: int) -> Html:
     """The name of a document that begins or continues here, with a link to it."""
-    extent = view.documents.at(part.position)
-    words = extent.name if part.position == extent.start else f"{extent.name}, continued"
-    link = address("document", view.here, {"at": part.position})
+    extent = holding(view.data, position)
+    words = extent.name if position == extent.start else f"{extent.name}, continued"
+    link = address("document", view.here, {"at": position})
     return tag("a", words, class_="edge", href=link)
 
 

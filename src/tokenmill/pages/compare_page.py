@@ -15,10 +15,11 @@ def compare_page(found: Comparison) -> str:
     """The page about a comparison."""
     first, second = found.tokenizers
     title = f"{first.name} and {second.name}"
-    rows = found.side_by_side()
+    words = f"{human_bytes(found.text_bytes)} of text, {plural(found.words, 'word')}"
+    files = f"{plural(found.files, 'file')} of {human_bytes(found.bytes_in)}"
     body = join(
         tag("h1", title),
-        tag("p", _lead(found), class_="lead"),
+        tag("p", f"{words}, from {files}", class_="lead"),
         cards(
             (f"bytes a token, {first.name}", f"{first.bytes_per_token:.2f}"),
             (f"bytes a token, {second.name}", f"{second.bytes_per_token:.2f}"),
@@ -28,16 +29,14 @@ def compare_page(found: Comparison) -> str:
             ),
             ("tokens in both vocabularies", human_count(found.shared_tokens)),
         ),
-        section("Side by side", table(("", first.name, second.name), rows, class_="pair")),
+        section(
+            "Side by side",
+            table(("", first.name, second.name), found.side_by_side(), class_="pair"),
+        ),
         _by_script(found),
         tag("footer", note("Speed is that of one process on the machine that made this page.")),
     )
     return offline_page(f"{title} - tokenmill tokenizer compare", body)
-
-
-def _lead(found: Comparison) -> str:
-    words = f"{human_bytes(found.text_bytes)} of text, {plural(found.words, 'word')}"
-    return f"{words}, from {plural(found.files, 'file')} of {human_bytes(found.bytes_in)}"
 
 
 def _by_script(found: Comparison) -> Html:

@@ -4,7 +4,7 @@ import numpy as np
 
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
-from tokenmill.pages.find_documents import Extent
+from tokenmill.pages.find_documents import Extent, holding, numbered
 from tokenmill.pages.html import coloured, note, table
 from tokenmill.pages.query import OrderSettings, address, form, number_field
 from tokenmill.pages.routes import Page, View, pager
@@ -17,20 +17,21 @@ MAX_WINDOWS_OF_RANDOM = 50_000_000  # draws are looked through one by one
 
 def document(view: View) -> Page:
     """The document of a number or of a token; a long one in parts."""
-    number = view.query.optional("n")
-    at = view.query.optional("at")
-    finder = view.documents
-    extent = finder.numbered(number) if number is not None else finder.at(at or 0)
+    number = view.query.number("n")
+    at = view.query.number("at")
+    extent = holding(view.data, at or 0) if number is None else numbered(view.data, number)
     title = extent.name.capitalize()
     if extent.start == extent.stop:
         return Page(title, join(_around(view, extent), tag("p", "It has no tokens.")))
     length = extent.stop - extent.start
     # A place inside (a hit of a search) opens the part that holds it.
     inside = at - extent.start if number is None and at is not None else 0
-    first = view.query.number("from", inside - inside % PAGE_TOKENS, most=length - 1)
+    first = view.query.number("from", most=length - 1)
+    if first is None:
+        first = inside - inside % PAGE_TOKENS
     last = min(first + PAGE_TOKENS, length)
     start = extent.start + first
-    hit = view.query.optional("hit")
+    hit = view.query.number("hit")
     found = range(at - start, at - start + hit) if at is not None and hit else range(0)
     tokens = view.shown(start, extent.start + last)
     edges = {}
@@ -50,16 +51,16 @@ def document(view: View) -> Page:
 
 
 def _around(view: View, extent: Extent) -> Html:
-    """Links to the documents before and after this one."""
-    finder = view.documents
-    if extent.number is not None and finder.count is not None:
+    count = view.data.num_documents
+    words = extent.name
+    if extent.number is not None and count is not None:
         before = {"n": extent.number - 1} if extent.number else None
-        after = {"n": extent.number + 1} if extent.number + 1 < finder.count else None
+        after = {"n": extent.number + 1} if extent.number + 1 < count else None
+        words += f" of {count:,}"
     else:
-        before = finder.at(extent.start - 1).query if extent.start else None
+        before = holding(view.data, extent.start - 1).query if extent.start else None
         after = {"at": extent.stop} if extent.stop < view.data.num_tokens else None
-    many = "" if finder.count is None else f" of {finder.count:,}"
-    return pager("document", view.here, before, after, f"{extent.name}{many}")
+    return pager("document", view.here, before, after, words)
 
 
 def _facts(view: View, extent: Extent) -> Html:
@@ -116,7 +117,7 @@ def _parts(view: View, extent: Extent, first: int, last: int) -> Html | None:
 def _when(view: View, extent: Extent) -> Html:
     """The steps that train on this document, by the settings of a form."""
     settings = OrderSettings.read(view.query)
-    epoch = view.query.number("epoch", 0, most=1 << 20)
+    epoch = view.query.number("epoch", most=1 << 20) or 0
     named = [tag("input", type="hidden", name=k, value=v) for k, v in extent.query.items()]
     fields = [number_field("epoch", epoch), *settings.fields()[1:], tag("button", "when?")]
     asked = form("document", view.split, *named, *fields, class_="settings")

@@ -1,5 +1,6 @@
 """The checks of `verify` in green and red: the findings, and the checks that were not possible."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -46,29 +47,8 @@ Answer = tuple[str, str, list[Trap]]
 """(`good`, `bad`, `warn` or `unasked`; words; the traps that explain it)."""
 
 
-@dataclass(frozen=True)
-class Health:
-    """All answers, the same for the page and for a test."""
-
-    rows: list[Answer]
-    looked_at: int
-    """Tokens."""
-
-    @property
-    def faults(self) -> int:
-        return sum(kind == "bad" for kind, _, _ in self.rows)
-
-    @property
-    def mark(self) -> tuple[str, str]:
-        """All answers in one: a kind, and a few words."""
-        if self.faults:
-            return "bad", plural(self.faults, "fault")
-        notes = sum(kind == "warn" for kind, _, _ in self.rows)
-        return ("warn", plural(notes, "note")) if notes else ("good", "good")
-
-
-def health_of(opened: OpenedSplits, sample: int) -> Health:
-    """Ask everything; `sample` tokens of each split are looked at."""
+def health_of(opened: OpenedSplits, sample: int) -> tuple[list[Answer], int]:
+    """All answers, and how many tokens were looked at: `sample` of each split at most."""
     splits = opened.splits
     result = verify(opened.path, sample=sample, **opened.open_options)
     data = next(iter(splits.values()))
@@ -86,11 +66,10 @@ def health_of(opened: OpenedSplits, sample: int) -> Health:
     rows += [_answer(question, result, known) for question in asked_of]
     asked = {name for question in QUESTIONS for name in question.names}
     rows += [(_kind([f]), f.name, [f]) for f in result.traps if f.name not in asked]
-    return Health(rows, result.tokens_sampled)
+    return rows, result.tokens_sampled
 
 
 def _files(result: Check) -> Answer:
-    """Sizes against the manifest, the headers and the indices."""
     findings = [
         Trap(f.what, f.file, f"expected {f.expected}, found {f.found}", f.remedy)
         for f in result.damaged
@@ -134,11 +113,23 @@ def _kind(findings: list[Trap]) -> str:
     return "bad" if any(trap.is_fault for trap in findings) else "warn"
 
 
-def health_list(health: Health) -> Html:
+def health_mark(answers: list[Answer]) -> Html:
+    """All answers in one."""
+    kinds = Counter(kind for kind, _, _ in answers)
+    kind = next((kind for kind in ("bad", "warn") if kinds[kind]), "good")
+    words = {
+        "bad": plural(kinds["bad"], "fault"),
+        "warn": plural(kinds["warn"], "note"),
+        "good": "good",
+    }
+    return tag("span", words[kind], class_=f"mark large {kind}")
+
+
+def health_list(answers: list[Answer]) -> Html:
     """The answers as a list."""
     words = {"good": "good", "bad": "fault", "warn": "note", "unasked": "not asked"}
     lines = []
-    for kind, question, findings in health.rows:
+    for kind, question, findings in answers:
         more = len(findings) - MOST
         evidence = [
             join(

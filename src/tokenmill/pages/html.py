@@ -14,7 +14,7 @@ from typing import Any
 from tokenmill.base.human import human_count, plural
 from tokenmill.base.markup import Html, join, tag, text, whole_page
 from tokenmill.look.inspect import Inspection
-from tokenmill.look.shown_tokens import NEWLINE, SPACE, TAB, ShownToken
+from tokenmill.look.show import NEWLINE, SPACE, TAB, ShownToken
 
 SHADES = 6
 MAX_BYTES_SHOWN = 24

@@ -46,12 +46,7 @@ class Query:
             raise ValueError(f"{name} has {len(value):,} characters; at most {MAX_TEXT:,} are read")
         return value
 
-    def number(self, name: str, default: int, most: int = 1 << 62) -> int:
-        """A whole number up to `most`."""
-        value = self.optional(name, 0, most)
-        return default if value is None else value
-
-    def optional(self, name: str, least: int = 0, most: int = 1 << 62) -> int | None:
+    def number(self, name: str, least: int = 0, most: int = 1 << 62) -> int | None:
         """A whole number within these bounds, or None where it is not given."""
         given = self.text(name).replace(",", "").replace("_", "").strip()
         if not given:
@@ -90,7 +85,7 @@ class OrderSettings:
     @classmethod
     def read(cls, query: Query) -> "OrderSettings":
         """Read the settings from an address; the usual value where one is not given."""
-        numbers: dict[str, Any] = {n: query.optional(n, *bounds) for n, bounds in BOUNDS.items()}
+        numbers: dict[str, Any] = {n: query.number(n, *bounds) for n, bounds in BOUNDS.items()}
         names = {name: query.text(name) or None for name in CHOICES}
         given = {name: value for name, value in (numbers | names).items() if value is not None}
         for name in names.keys() & given.keys():
@@ -117,14 +112,12 @@ class OrderSettings:
     def fields(self) -> list[Html]:
         """The entries of a form, with these values."""
         numbers = [number_field(name, getattr(self, name)) for name in BOUNDS]
-        selects = [_select(name, getattr(self, name)) for name in CHOICES]
+        selects = []
+        for name, choices in CHOICES.items():
+            options = (tag("option", c, selected=c == getattr(self, name)) for c in choices)
+            selects.append(tag("label", tag("span", name), tag("select", *options, name=name)))
         phase = tag("input", type="checkbox", name="phase", value="1", checked=self.phase)
         return [*numbers, *selects, tag("label", tag("span", "phase"), phase)]
-
-
-def _select(name: str, value: str) -> Html:
-    options = (tag("option", choice, selected=choice == value) for choice in CHOICES[name])
-    return tag("label", tag("span", name), tag("select", *options, name=name))
 
 
 def form(action: str, split: str, *fields: object, **attributes: Any) -> Html:

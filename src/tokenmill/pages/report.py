@@ -1,15 +1,18 @@
 """`tokenmill view --save`: one HTML file that needs nothing else, not even a network.
 
 Style, script and plots are inside; the policy in its head allows exactly these (by their hash) and
-nothing from elsewhere. No clock and no path is in it: the same data gives the same bytes.
+nothing from elsewhere. No clock and no path is in it: the same data gives the same bytes. Numbers
+are exact for small data, from a bounded, evenly spaced sample of large.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xxhash
 
 from tokenmill.base.address import is_remote
 from tokenmill.base.human import plural
@@ -19,10 +22,19 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.edits.usage import SourceUsage
 from tokenmill.look.inspect import Inspection, Made, inspect, open_for_looking, shown_setting
-from tokenmill.look.shown_tokens import show_ids
-from tokenmill.look.token_sample import BUDGET, SplitSample, spread_ranges
-from tokenmill.pages import plots, report_numbers
-from tokenmill.pages.health import Health, health_list, health_of
+from tokenmill.look.show import show_ids
+from tokenmill.look.token_sample import (
+    BLOCK_TOKENS,
+    BUDGET,
+    SplitSample,
+    ranges_within,
+    spread,
+    spread_ranges,
+    text_size,
+)
+from tokenmill.pages import plots
+from tokenmill.pages.find_documents import bounds_in, survey
+from tokenmill.pages.health import health_list, health_mark, health_of
 from tokenmill.pages.html import (
     cards,
     coloured,
@@ -41,6 +53,42 @@ TOP = 26
 SAMPLES = 4
 SAMPLE_TOKENS = 400  # of each
 EQUAL_TOKENS = 12  # shown of a document that is there several times
+MAX_HASHED = 50_000  # documents compared with each other
+MAX_HASHED_TOKENS = 16 << 20
+MOST_OFTEN = 5  # documents that are named, of those that are there several times
+MAX_PARTS = 24  # shards with a line each
+PARTS_TOKENS = 4 << 20  # decoded of all of them together
+MAX_LENGTHS = 4 << 20
+MAX_ID = 4 << 20  # ids from here on are no ids: files read with the wrong dtype have them
+
+Repeated = list[tuple[int, TokenDataset, int, int]]
+"""Equal documents: how often they are there, and the tokens of the first."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Occurrences of each id in the sample."""
+
+    by_id: np.ndarray
+    looked_at: int
+    num_tokens: int
+
+    @property
+    def sample(self) -> str | None:
+        """The size of the sample; None if all tokens were looked at."""
+        if self.looked_at == self.num_tokens:
+            return None
+        return f"{self.looked_at:,} of {self.num_tokens:,} tokens"
+
+    @property
+    def num_used(self) -> int:
+        return int((self.by_id > 0).sum())
+
+    @property
+    def entropy(self) -> float:
+        """Bits per token, if each came alone."""
+        share = self.by_id[self.by_id > 0] / max(1, self.looked_at)
+        return float(-(share * np.log2(share)).sum()) + 0.0
 
 
 @takes_keywords_of(open_dataset, but=("split",))
@@ -57,21 +105,21 @@ def report(
     tokenizer = opened.tokenizer
     known = inspect(path, **opened.open_options)
     made = known.made
-    counts = report_numbers.count_ids(splits, sample)
-    health = health_of(opened, sample)
+    counts = count_ids(splits, sample)
+    answers, looked_at = health_of(opened, sample)
     name = path.rstrip("/").rpartition("/")[2] if is_remote(path) else Path(path).resolve().name
     body = join(
         tag("h1", name),
         _lead(known),
-        _figures(known, counts, health),
-        section("Health", health_list(health)),
+        _figures(known, counts, health_mark(answers)),
+        section("Health", health_list(answers)),
         _lengths(splits, sample),
         _pair(_top_tokens(splits, tokenizer, counts), _vocabulary(known, counts)),
         _pair(_splits(known), _compression(splits, tokenizer)),
         _pair(_accounts(made), _repeated(splits, made, tokenizer)) if made else None,
         None if usage is None else _usage(usage),
         _samples(splits, tokenizer),
-        tag("footer", _footer(known, counts, health)),
+        tag("footer", _footer(known, counts, looked_at)),
     )
     return offline_page(f"{name} - tokenmill report", body)
 
@@ -86,15 +134,14 @@ def _lead(known: Inspection) -> Html:
     return tag("p", ", ".join(words), class_="lead")
 
 
-def _figures(known: Inspection, counts: report_numbers.Counts, health: Health) -> Html:
+def _figures(known: Inspection, counts: Counts, health: Html) -> Html:
     used = counts.num_used
     size = known.tokenizer.vocab_size
-    kind, state = health.mark
     return cards(
         *main_figures(known),
         ("vocabulary used", f"{used / size:.1%}" if size else f"{used:,} ids"),
         ("entropy, in bits", f"{counts.entropy:.2f}"),
-        ("health", tag("span", state, class_=f"mark large {kind}")),
+        ("health", health),
     )
 
 
@@ -102,12 +149,27 @@ def _pair(left: Html, right: Html) -> Html:
     return tag("div", left, right, class_="grid2")
 
 
-def _sampled(what: str, is_whole: bool) -> Html | None:
-    return None if is_whole else note(f"From an evenly spaced sample: {what}.")
+def _sampled(what: str | None) -> Html | None:
+    return note(f"From an evenly spaced sample: {what}.") if what else None
+
+
+def lengths_of(
+    splits: dict[str, TokenDataset], budget: int = BUDGET
+) -> tuple[np.ndarray, bool] | None:
+    """Lengths of documents, and True if of all; None if nothing says how documents end."""
+    if not all(data.knows_documents for data in splits.values()):
+        return None
+    lengths = [np.empty(0, np.int64)]
+    is_whole = True
+    for data in splits.values():
+        ranges = survey(data, max_documents=MAX_LENGTHS, max_tokens=budget)
+        lengths += [np.diff(bounds) for bounds in bounds_in(data, ranges)]
+        is_whole = is_whole and ranges == [(0, data.num_tokens)]
+    return np.concatenate(lengths), is_whole
 
 
 def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
-    values, is_whole = report_numbers.lengths_of(splits, sample) or (np.empty(0), True)
+    values, is_whole = lengths_of(splits, sample) or (np.empty(0), True)
     if not len(values):
         words = "Nothing in this data says where documents end; name it with --end_of_text."
         return section("Document lengths", note(words))
@@ -124,14 +186,27 @@ def _lengths(splits: dict[str, TokenDataset], sample: int) -> Html:
     }
     words = f"Half of all tokens are in documents of {half:,} tokens or more."
     numbers = table(tuple(figures), [tuple(figures.values())])
-    sampled = _sampled(f"{len(values):,} documents", is_whole)
+    sampled = _sampled(None if is_whole else f"{len(values):,} documents")
     plot = plots.length_bars(values)
     return section("Document lengths", plot, numbers, tag("p", words), sampled)
 
 
-def _top_tokens(
-    splits: dict[str, TokenDataset], tokenizer: Any, counts: report_numbers.Counts
-) -> Html:
+def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
+    """Count each id, over all splits."""
+    by_id = np.zeros(1, np.int64)
+    looked_at = 0
+    for name, data in splits.items():
+        for _, ids in SplitSample(data, name, budget).blocks:
+            looked_at += len(ids)
+            # Ids beyond any vocabulary, or below 0, are reported by the checks.
+            inside = ids[(ids >= 0) & (ids < MAX_ID)].astype(np.int64)
+            more = np.bincount(inside, minlength=len(by_id))
+            more[: len(by_id)] += by_id
+            by_id = more
+    return Counts(by_id, looked_at, sum(data.num_tokens for data in splits.values()))
+
+
+def _top_tokens(splits: dict[str, TokenDataset], tokenizer: Any, counts: Counts) -> Html:
     order = np.argsort(-counts.by_id, kind="stable")[:TOP]
     order = order[counts.by_id[order] > 0]
     end = next(iter(splits.values())).end_of_text_id
@@ -143,11 +218,11 @@ def _top_tokens(
         rows.append((inline(token, place=token.id), float(amount), f"{amount:,} ({share:.2%})"))
     total = sum(amount for _, amount, _ in rows) / max(1, counts.looked_at)
     words = f"The {len(rows)} most frequent tokens are {total:.0%} of the data."
-    sampled = _sampled(counts.sample, counts.is_whole)
+    sampled = _sampled(counts.sample)
     return section("Top tokens", plots.bars(rows), note(words), sampled)
 
 
-def _vocabulary(known: Inspection, counts: report_numbers.Counts) -> Html:
+def _vocabulary(known: Inspection, counts: Counts) -> Html:
     size = known.tokenizer.vocab_size
     once = int((counts.by_id == 1).sum())
     parts: list[object] = []
@@ -167,7 +242,7 @@ def _vocabulary(known: Inspection, counts: report_numbers.Counts) -> Html:
         tag("h2", "Occurrences by rank"),
         plots.rank_frequency(counts.by_id),
         note(f"{plural(once, 'id')} came once only. Both axes are logarithmic."),
-        _sampled(counts.sample, counts.is_whole),
+        _sampled(counts.sample),
     ]
     return section("Vocabulary", *parts)
 
@@ -183,15 +258,33 @@ def _splits(known: Inspection) -> Html:
     return section("Splits", counts, facts(tokenizer | known.other_details()))
 
 
+def compression(splits: dict[str, TokenDataset], tokenizer: Any) -> list[tuple[str, int, int]]:
+    """(file, bytes of text, tokens) of each shard, or of evenly spaced ones."""
+    shards = [(data, shard) for data in splits.values() for shard in data.shards]
+    chosen = spread(MAX_PARTS, len(shards))
+    budget = max(BLOCK_TOKENS, PARTS_TOKENS // max(1, len(chosen)))
+    parts = []
+    for data, shard in (shards[number] for number in chosen):
+        stop = shard.start + shard.num_tokens
+        ranges = ranges_within(budget, BLOCK_TOKENS, shard.start, stop)
+        try:
+            size = text_size(data, ranges, tokenizer)
+        except (ValueError, IndexError, OverflowError):
+            size = (0, 0)  # ids beyond the vocabulary: the checks report them
+        parts.append((shard.file, *size))
+    return parts
+
+
 def _compression(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
     if tokenizer is None:
         return section("Bytes a token", note("Not known without the tokenizer."))
-    shards = report_numbers.compression(splits, tokenizer)
+    shards = compression(splits, tokenizer)
     rows = []
     for name, num_bytes, num_tokens in shards:
         ratio = num_bytes / num_tokens if num_tokens else 0.0
         rows.append((tag("span", name, class_="place"), ratio, f"{ratio:.2f}"))
-    words = f"Bytes of decoded text by token, from {sum(s.num_tokens for s in shards):,} tokens."
+    sampled = sum(num_tokens for _, _, num_tokens in shards)
+    words = f"Bytes of decoded text by token, from {sampled:,} tokens."
     total = sum(len(data.shards) for data in splits.values())
     if len(shards) < total:
         words += f" {len(shards):,} of {total:,} shards, evenly spaced."
@@ -211,6 +304,34 @@ def _accounts(made: Made) -> Html:
     return section("Accounts", facts(rows), more)
 
 
+def repeated_documents(splits: dict[str, TokenDataset]) -> tuple[int, int, Repeated] | None:
+    """Compare documents with each other; evenly spaced ones of large data.
+
+    (documents that equal an earlier one, documents compared, those that are there most often).
+    """
+    if not all(data.knows_documents for data in splits.values()):
+        return None
+    limits = {"max_documents": MAX_HASHED, "max_tokens": MAX_HASHED_TOKENS}
+    documents = (
+        (data, start, stop)
+        for data in splits.values()
+        for bounds in bounds_in(data, survey(data, **limits))
+        for start, stop in pairwise(bounds.tolist())
+    )
+    seen: dict[bytes, list[Any]] = {}
+    compared = tokens = 0
+    for data, start, stop in documents:
+        tokens += stop - start
+        if tokens > MAX_HASHED_TOKENS or compared >= MAX_HASHED:
+            break
+        digest = xxhash.xxh3_128_digest(data.tokens(start, stop).data)
+        seen.setdefault(digest, [0, data, start, stop])[0] += 1
+        compared += 1
+    several = [tuple(found) for found in seen.values() if found[0] > 1]
+    several.sort(key=lambda found: -found[0])
+    return compared - len(seen), compared, several[:MOST_OFTEN]
+
+
 def _repeated(splits: dict[str, TokenDataset], made: Made, tokenizer: Any) -> Html:
     parts: list[object] = []
     if "dropped" in made.accounts:
@@ -220,23 +341,18 @@ def _repeated(splits: dict[str, TokenDataset], made: Made, tokenizer: Any) -> Ht
         parts.append(plots.meter(many / max(1, read), words))
     if "lines_dropped" in made.accounts:
         parts.append(tag("p", f"{made.accounts['lines_dropped']:,} repeated lines dropped."))
-    found = report_numbers.repeated_documents(splits)
+    found = repeated_documents(splits)
     if found is not None:
-        words = (
-            f"{found.repeated:,} of {found.compared:,} documents compared are equal to an earlier "
-            "one, token for token."
-        )
-        parts.append(tag("p", words))
-        parts += _why_repeated(found, made.settings, tokenizer)
+        repeated, compared, most_often = found
+        words = f"{repeated:,} of {compared:,} documents compared are equal to an earlier one"
+        parts.append(tag("p", f"{words}, token for token."))
+        if repeated:
+            parts += _why_repeated(most_often, made.settings, tokenizer)
     return section("Duplicates", *parts)
 
 
-def _why_repeated(
-    found: report_numbers.Repeated, settings: dict[str, Any], tokenizer: Any
-) -> Iterator[Html]:
+def _why_repeated(most_often: Repeated, settings: dict[str, Any], tokenizer: Any) -> Iterator[Html]:
     """The reason why equal documents are in the data, and those that are there most often."""
-    if not found.repeated:
-        return
     shortest = settings.get("dedup_min_chars", 16)
     why = {
         "none": "They were kept: nothing was compared when the dataset was made.",
@@ -249,7 +365,7 @@ def _why_repeated(
     if why:
         yield note(why)
     rows: list[tuple[object, ...]] = []
-    for times, data, start, stop in found.most_often:
+    for times, data, start, stop in most_often:
         ids = data.tokens(start, min(stop, start + EQUAL_TOKENS))
         shown = preview(show_ids(ids, tokenizer, end_of_text_id=data.end_of_text_id))
         rows.append((times, stop - start, tag("span", shown, class_="preview")))
@@ -282,10 +398,9 @@ def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
     return tag("section", tag("h2", "Samples"), *parts)
 
 
-def _footer(known: Inspection, counts: report_numbers.Counts, health: Health) -> Html:
+def _footer(known: Inspection, counts: Counts, looked_at: int) -> Html:
     prints = ", ".join(f"{name} {split.fingerprint[:12]}" for name, split in known.splits.items())
-    exact = "all tokens" if counts.is_whole else counts.sample
     return text(
-        f"Made by tokenmill {__version__} from {exact}; the checks looked at {health.looked_at:,}. "
-        f"Fingerprints: {prints}."
+        f"Made by tokenmill {__version__} from {counts.sample or 'all tokens'}; the checks looked "
+        f"at {looked_at:,}. Fingerprints: {prints}."
     )

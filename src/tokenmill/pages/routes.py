@@ -17,9 +17,8 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import TokenmillError
-from tokenmill.look.inspect import Inspection, OpenedSplits, inspect, open_for_looking
-from tokenmill.look.shown_tokens import ShownToken, show_ids
-from tokenmill.pages.find_documents import DocumentFinder
+from tokenmill.look.inspect import Inspection, inspect, open_for_looking
+from tokenmill.look.show import ShownToken, show_ids
 from tokenmill.pages.query import Fields, Query, address, form
 
 PAGES = ("", "documents", "batch", "longest", "shortest", "random")
@@ -40,49 +39,89 @@ class Page:
 class Site:
     """A dataset, open for as long as it is browsed."""
 
-    def __init__(self, opened: OpenedSplits) -> None:
-        self._opened = opened
-        self.name = Path(opened.path).resolve().name
+    @takes_keywords_of(open_dataset, but=("split",))
+    def __init__(self, path: str, **open_options: Any) -> None:
+        self._opened = opened = open_for_looking(path, open_options)
+        self.name = Path(path).resolve().name
         self.splits = opened.splits
         self.tokenizer = opened.tokenizer
         self.tokenizer_error = opened.tokenizer_error
         self.lock = threading.Lock()  # tables of a dataset are shared by all requests
 
-    @classmethod
-    @takes_keywords_of(open_dataset, but=("split",))
-    def open(cls, path: str, **open_options: Any) -> "Site":
-        """Open every split; tokens are read when a page shows them."""
-        return cls(open_for_looking(path, open_options))
-
     @cached_property
     def known(self) -> Inspection:
-        """The data as `tokenmill inspect` describes it."""
         return inspect(self._opened.path, **self._opened.open_options)
+
+    def here(self, split: str) -> dict[str, object]:
+        """The field that names a split in an address; the first split needs none."""
+        return {} if split == next(iter(self.splits)) else {"split": split}
 
     def render(self, route: str, encoded: str) -> tuple[Page, str]:
         """The page of an address, and the whole document."""
-        splits = list(self.splits)
-        split = splits[0]
+        split = next(iter(self.splits))
         asked = ""
+        make = _pages().get(route)
         try:
             query = Query(encoded)
             asked = query.text("q")
             named = query.text("split", split)
             if named not in self.splits:
-                raise ValueError(f"there is no split {named!r}; known are: {', '.join(splits)}")
+                known = ", ".join(self.splits)
+                raise ValueError(f"there is no split {named!r}; known are: {known}")
             split = named
-            page = self._page(route, View(self, split, query))
+            if make is None:
+                page = message("No such page", f"There is no page {route!r} here.", status=404)
+            else:
+                with self.lock:
+                    page = make(View(self, split, query))
         except (ValueError, IndexError, TokenmillError, OSError) as error:
             page = message("This cannot be shown", str(error), status=400)
-        known = route if route in _pages() else ""
-        return page, framed(page, name=self.name, splits=splits, split=split, route=known, q=asked)
+        return page, self._framed(page, split, route if make else "", asked)
 
-    def _page(self, route: str, view: "View") -> Page:
-        make = _pages().get(route)
-        if make is None:
-            return message("No such page", f"There is no page {route!r} here.", status=404)
-        with self.lock:
-            return make(view)
+    def _framed(self, page: Page, split: str, route: str, asked: str) -> str:
+        """The whole document, with the page of this route and split marked in its links."""
+        here = self.here(split)
+        tabs = (
+            tag(
+                "a",
+                name,
+                href=address(route or ".", self.here(name)),
+                aria_current="true" if name == split else None,
+            )
+            for name in self.splits
+        )
+        links = (
+            tag(
+                "a",
+                target.capitalize() or "Overview",
+                href=address(target or ".", here),
+                aria_current="page" if target == route else None,
+                data_key=KEYS.get(target),
+                title=f"key {KEYS[target]}" if target in KEYS else None,
+            )
+            for target in PAGES
+        )
+        many = len(self.splits) > 1
+        entry = {"type": "search", "name": "q", "value": asked, "placeholder": "Find text  ( / )"}
+        top = tag(
+            "header",
+            tag("a", tag("b", "tokenmill"), " ", self.name, href=address(".", here), class_="name"),
+            tag(
+                "div",
+                tag("nav", *links, aria_label="Pages"),
+                tag("nav", *tabs, class_="splits", aria_label="Splits") if many else None,
+                class_="places",
+            ),
+            form("search", split, tag("input", **entry, data_key="/"), role="search"),
+        )
+        head = join(
+            tag("link", rel="icon", href="icon.svg", type="image/svg+xml"),
+            tag("link", rel="stylesheet", href="style.css"),
+            tag("script", src="script.js", defer=True),
+        )
+        main = tag("main", tag("h1", page.title), page.body)
+        body = tag("body", top, main, tag("output", id="inspector", hidden=True), class_="site")
+        return whole_page(f"{page.title} - {self.name}", head, body)
 
 
 @dataclass(frozen=True)
@@ -98,13 +137,9 @@ class View:
         return self.site.splits[self.split]
 
     @property
-    def documents(self) -> DocumentFinder:
-        return DocumentFinder(self.data)
-
-    @property
     def here(self) -> dict[str, object]:
         """The fields that every link of the page has."""
-        return {"split": None if self.split == next(iter(self.site.splits)) else self.split}
+        return self.site.here(self.split)
 
     def file_of(self, position: int) -> tuple[str, int]:
         """The file of a token, and how many tokens of the file are before it."""
@@ -120,7 +155,7 @@ class View:
 
 
 def _pages() -> dict[str, Callable[[View], Page]]:
-    from tokenmill.pages import batch_page, document_list, document_page, search_page
+    from tokenmill.pages import batch_page, document_list, document_page
 
     return {
         "": document_list.overview,
@@ -130,59 +165,8 @@ def _pages() -> dict[str, Callable[[View], Page]]:
         "random": document_list.random,
         "document": document_page.document,
         "batch": batch_page.batch,
-        "search": search_page.search,
+        "search": document_list.search,
     }
-
-
-def framed(page: Page, *, name: str, splits: list[str], split: str, route: str, q: str = "") -> str:
-    """The whole document."""
-    here = _split_field(split, splits)
-    tabs = (
-        tag(
-            "a",
-            name_of_split,
-            href=address(route or ".", _split_field(name_of_split, splits)),
-            aria_current="true" if name_of_split == split else None,
-        )
-        for name_of_split in splits
-    )
-    links = (
-        tag(
-            "a",
-            target.capitalize() or "Overview",
-            href=address(target or ".", here),
-            aria_current="page" if target == route else None,
-            data_key=KEYS.get(target),
-            title=f"key {KEYS[target]}" if target in KEYS else None,
-        )
-        for target in PAGES
-    )
-    entry = {"type": "search", "name": "q", "value": q, "placeholder": "Find text  ( / )"}
-    box = form("search", split, tag("input", **entry, data_key="/"), role="search")
-    top = tag(
-        "header",
-        tag("a", tag("b", "tokenmill"), " ", name, href=address(".", here), class_="name"),
-        tag(
-            "div",
-            tag("nav", *links, aria_label="Pages"),
-            tag("nav", *tabs, class_="splits", aria_label="Splits") if len(splits) > 1 else None,
-            class_="places",
-        ),
-        box,
-    )
-    head = join(
-        tag("link", rel="icon", href="icon.svg", type="image/svg+xml"),
-        tag("link", rel="stylesheet", href="style.css"),
-        tag("script", src="script.js", defer=True),
-    )
-    main = tag("main", tag("h1", page.title), page.body)
-    aside = tag("output", id="inspector", hidden=True)
-    return whole_page(f"{page.title} - {name}", head, tag("body", top, main, aside, class_="site"))
-
-
-def _split_field(split: str, splits: list[str]) -> Fields:
-    """The field that names a split in an address; the first split needs none."""
-    return {"split": None if split == splits[0] else split}
 
 
 def message(title: str, words: str, *, status: int) -> Page:

@@ -54,21 +54,18 @@ def repacked_card(card: str, before: Manifest, now: Manifest) -> str:
 def _header(manifest: Manifest, name: str) -> str:
     documents = sum(split.num_documents for split in manifest.splits.values())
     digits = max(0, len(str(documents)) - 3)
-    lines = [
-        "---",
-        f"pretty_name: {json.dumps(_plain(name))}",
-        "license: unknown",
-        "task_categories:",
-        "- text-generation",
-        "size_categories:",
-        f"- {_SIZES[min(digits, len(_SIZES) - 1)]}",
-        "tags:",
-        "- tokenmill",
-        "- pretokenized",
-        "viewer: false",
-        "---",
-    ]
-    return "\n".join(lines)
+    return f"""---
+pretty_name: {json.dumps(_plain(name))}
+license: unknown
+task_categories:
+- text-generation
+size_categories:
+- {_SIZES[min(digits, len(_SIZES) - 1)]}
+tags:
+- tokenmill
+- pretokenized
+viewer: false
+---"""
 
 
 def _summary(manifest: Manifest) -> str:

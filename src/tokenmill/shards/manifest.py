@@ -349,13 +349,11 @@ class Manifest(Entry):
             for number, shard in enumerate(split.shards):
                 for key, value, expected in self._contradictions_in(shard):
                     yield f"splits.{name}.shards[{number}].{key}", value, expected
-            tokens = sum(shard.num_tokens for shard in split.shards)
-            documents = sum(shard.ends.num_documents for shard in split.shards)
-            if split.num_tokens != tokens:
-                yield f"splits.{name}.tokens", split.num_tokens, f"{tokens}, the sum of its shards"
-            if split.num_documents != documents:
-                expected = f"{documents}, the sum of its shards"
-                yield f"splits.{name}.documents", split.num_documents, expected
+            sums = SplitEntry.of(split.shards)
+            for key in ("num_tokens", "num_documents"):
+                if (stated := getattr(split, key)) != (found := getattr(sums, key)):
+                    at = f"splits.{name}.{key.removeprefix('num_')}"
+                    yield at, stated, f"{found}, the sum of its shards"
 
     def _contradictions_in(self, shard: ShardEntry) -> Iterator[tuple[str, object, str]]:
         """Yield the same of one shard."""

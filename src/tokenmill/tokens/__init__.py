@@ -12,6 +12,7 @@ split_patterns.py      published split patterns: their names, how they are writt
 same_ids.py            tokenizers with two encoders, and the proof that both give the same ids
 gigatoken.py           the fast encoder, with its memory bounded
 newer_characters.py    texts with characters that only gigatoken knows go to the package
+number_runs.py         numbers in pairs, by a pattern that takes up to three
 cuts.py                where a text may be cut without changing its ids
 words.py               the pieces that a split pattern makes of a text, counted
 merges.py              counted words become merges, and merges the files of a tokenizer

@@ -11,7 +11,6 @@ What text means here:
 """
 
 import functools
-import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -117,19 +116,17 @@ class HuggingFaceTokenizer(ComparedTokenizer):
         return PIECE_BYTES if self._tree["model"].get("byte_fallback") else 0
 
     def _encode_slowly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        """Encode text by text: batches of `tokenizers` start a thread for each core."""
+        """Encode text by text, for batches of `tokenizers` start a thread for each core; and in
+        pieces, for it takes 160 bytes of memory for each byte that it gets at once."""
         decode_texts(texts, self.name)
-        found = [self._encode_one(text) for text in texts]
+        found: list[Ids] = []
+        for text in texts:
+            ids: list[int] = []
+            with failures_of("tokenizers", f"encode a text with {self.name}", kind=PrepareError):
+                for piece in pieces_of(text, self.cuts):
+                    ids += self._slow.encode(piece.decode(), add_special_tokens=False).ids
+            found.append(np.array(ids, np.uint32))
         return np.concatenate([np.empty(0, np.uint32), *found]), ends_of(found)
-
-    def _encode_one(self, text: bytes) -> Ids:
-        """In pieces: `tokenizers` takes 160 bytes of memory for each byte that it gets at once."""
-        with failures_of("tokenizers", f"encode a text with {self.name}", kind=PrepareError):
-            lists = [
-                self._slow.encode(piece.decode(), add_special_tokens=False).ids
-                for piece in pieces_of(text, self.cuts)
-            ]
-        return np.fromiter(itertools.chain.from_iterable(lists), np.uint32)
 
     @property
     def joins_spellings(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tokenmill.tokens.number_runs import PAIRS, in_pairs
 from tokenmill.tokens.tokenizer import EncodeBatch
 from tokenmill.tokens.vocabulary import Ends, Ids
 
@@ -53,6 +54,8 @@ def with_exact(
     """
     asks_for_signs = any(kind in regex for regex in splits for kind in (r"\p{P}", r"\p{S}"))
     runs = [LETTERS, SIGNS if asks_for_signs else "", JOINED if is_normalized else ""]
+    if any(PAIRS in regex for regex in splits):
+        fast = in_pairs(fast)
 
     def has_newer(text: bytes) -> bool:
         return not text.isascii() and one_of_characters(" ".join(runs))(text)

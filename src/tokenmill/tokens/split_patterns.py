@@ -70,8 +70,8 @@ _POSSESSIVE_WORDS = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+"
 class SplitPattern(NamedTuple):
     """A published pattern."""
 
-    scheme: str | None
-    """gigatoken's name for it; None: the package encodes."""
+    scheme: str
+    """gigatoken's name for it."""
     splits: tuple[tuple[str, ...], ...] = ()
     """How files write it, the same in both dialects: one expression, or several in turn."""
     regexes: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ PATTERNS = {
     "nemotron": SplitPattern("nemotron", ((_NEMOTRON,),)),
     "deepseek3": SplitPattern("deepseek_v3", (_DEEPSEEK3, (_DEEPSEEK3_AT_ONCE,))),
     "nanochat": SplitPattern(
-        None,
+        "olmo3",  # which takes up to three numbers at once: `number_runs.py`
         (
             (
                 rf"{_POSSESSIVE_WORDS}|\p{{N}}{{1,2}}| ?[^\s\p{{L}}\p{{N}}]++[\r\n]*"

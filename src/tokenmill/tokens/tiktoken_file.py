@@ -38,7 +38,7 @@ from tokenmill.tokens.tokenizer import (
     ends_of,
     failures_of,
 )
-from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary, check_ids, fingerprint
+from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary, fingerprint
 
 BUNDLED = Path(__file__).parent / "data" / "gpt2.tiktoken"
 END_OF_TEXT = "<|endoftext|>"
@@ -113,8 +113,7 @@ class TiktokenTokenizer(ComparedTokenizer):
 
     @property
     def _scheme(self) -> str | None:
-        pattern = PATTERNS.get(self.pattern)
-        return pattern and pattern.scheme
+        return PATTERNS[self.pattern].scheme if self.pattern in PATTERNS else None
 
     @property
     def cuts(self) -> re.Pattern[bytes] | None:
@@ -304,7 +303,6 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
             f"{name} is not a byte-level vocabulary: {len(missing)} of the 256 single bytes have "
             f"no rank, {min(missing)!r} is one"
         )
-    check_ids(spellings, name)
     if len(set(spellings.values())) < len(spellings):
         twice = next(token for token, n in Counter(spellings.values()).items() if n > 1)
         raise FormatError(f"{name}: the token {twice!r:.60} comes twice")

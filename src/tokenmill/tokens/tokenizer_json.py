@@ -12,6 +12,7 @@ from typing import Any
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
+from tokenmill.tokens.number_runs import PAIRS
 from tokenmill.tokens.split_patterns import PATTERNS, known_to_gigatoken, pattern_of_splits
 from tokenmill.tokens.vocabulary import bytes_of_piece, check_ids
 
@@ -105,7 +106,10 @@ def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
     splits = byte_level_splits(tree) if _is_byte_level(tree) else None
     if splits is None or (splits and pattern_of_splits(splits) is None):
         return None
-    if not _keeps_cuts(tree.get("normalizer")):
+    # A text may be normalized in two parts, letter by letter, and nothing joins a space, a newline
+    # or what comes after a cut. NFKC turns some signs into spaces.
+    steps = steps_of(tree.get("normalizer"), "normalizers")
+    if any(step.get("type") not in ("Lowercase", "NFC", "NFD") for step in steps):
         return None
     for token in tree.get("added_tokens") or []:
         if token.get("special"):
@@ -114,18 +118,6 @@ def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
         if takes_more or str(token["content"]).strip():
             return None
     return AT_SPACES_AND_COMMAS
-
-
-def _keeps_cuts(normalizer: Any) -> bool:
-    """Whether a text may be normalized in two parts, and is white space where it was before.
-
-    This holds for lower case, letter by letter, and for NFC and NFD: nothing joins a space, a
-    newline or what comes after a cut. NFKC turns some signs into spaces.
-    """
-    if normalizer is None:
-        return True
-    steps = steps_of(normalizer, "normalizers")
-    return all(step.get("type") in ("Lowercase", "NFC", "NFD") for step in steps)
 
 
 def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
@@ -202,8 +194,11 @@ def fast_form(tree: Tree) -> Tree | None:
         return None
     splits = byte_level_splits(tree)
     pattern = PATTERNS["gpt2"] if splits == () else pattern_of_splits(splits or ())
-    if pattern is None or pattern.scheme is None:
+    if pattern is None:
         return None
+    added = [token for token in tree.get("added_tokens") or [] if not token.get("special")]
+    if added and any(PAIRS in split for split in splits or ()):
+        return None  # a cut between two digits might be inside an added token
     return _with_splits(tree, known_to_gigatoken(pattern)) if splits else tree
 
 
