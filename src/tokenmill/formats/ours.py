@@ -54,9 +54,8 @@ class Ours(FolderFormat):
         return OursWriter
 
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
-        return describe(
-            Manifest.load(folder), folder, split, ask, Folder(folder, folder / FILE_NAME)
-        )
+        root = Folder(folder, folder / FILE_NAME)
+        return describe(Manifest.load(folder), folder, split, ask, root)
 
     def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
         from tokenmill.formats.ours_writer import finish

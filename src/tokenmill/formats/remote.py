@@ -19,10 +19,9 @@ import shutil
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -43,7 +42,7 @@ from tokenmill.reading.token_file import Lazy
 from tokenmill.shards import block_hashes
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, EndsEntry, FileEntry, Manifest
 from tokenmill.stores import objects
-from tokenmill.stores.store_requests import ObjectStat, Part
+from tokenmill.stores.store_requests import ObjectStat
 
 MARK = ".objects.json"
 UNUSED = 7 * 86400.0
@@ -85,7 +84,6 @@ def detect_remote(
 
 
 def _expand(address: str) -> list[str]:
-    """Return one address, or what a glob matches."""
     address = check_address(address)
     if not glob.has_magic(address):
         return [address]
@@ -211,7 +209,6 @@ def object_at(path: Path) -> tuple[CachedFile, ShardCache]:
 
 @functools.lru_cache(maxsize=8)
 def _load(root: str) -> Mirror:
-    """The mirror of a folder; in any process."""
     bucket, max_bytes, objects = orjson.loads((Path(root) / MARK).read_bytes())
     return Mirror(Path(root), bucket, objects, ShardCache(Path(root).parent, max_bytes))
 
@@ -224,7 +221,8 @@ def _look_at(address: str) -> tuple[Objects, Objects, set[str]]:
     below = {r.key: (r.size, r.etag) for r in objects.list_records(address)}
     near, folders = objects.list_folder(address.rpartition("/")[0] if place.key else address)
     beside = {r.key: (r.size, r.etag) for r in near}
-    here = below | {key: value for key, value in beside.items() if _belongs_to(key, place.key)}
+    keys = {split_address(name).key for name in _names_near(address)}
+    here = below | {key: value for key, value in beside.items() if key in keys}
     if not here:
         raise NotADatasetError(
             f"there is no object {address}, and none below it",
@@ -239,11 +237,8 @@ def _look_at(address: str) -> tuple[Objects, Objects, set[str]]:
 
 def _probe(address: str) -> Objects:
     """The object at an https address and those that may be beside it: there is no list."""
-    stem = address.rpartition(".")[0] if "." in address.rpartition("/")[2] else address
-    folder = address.rpartition("/")[0]
-    names = [address, *(base + suffix for base in (address, stem) for suffix in _BESIDE)]
     found: Objects = {}
-    for name in dict.fromkeys([*names, f"{folder}/meta.json"]):
+    for name in _names_near(address):
         if (known := objects.find(name)) is not None:
             found[split_address(name).key] = (known.size, known.etag)
     if not found:
@@ -255,12 +250,12 @@ def _probe(address: str) -> Objects:
     return found
 
 
-def _belongs_to(key: str, asked: str) -> bool:
-    """Whether an object is the one that was asked for, or a file beside it that describes it."""
-    name = PurePosixPath(key).name
-    wanted = PurePosixPath(asked).name
-    stem = wanted.partition(".")[0]
-    return name == "meta.json" or name == wanted or (bool(stem) and name.startswith(f"{stem}."))
+def _names_near(address: str) -> list[str]:
+    """Return the addresses of an object and of what may describe it, without repetitions."""
+    folder, _, name = address.rpartition("/")
+    stem = address.rpartition(".")[0] if "." in name else address
+    names = [base + suffix for base in (address, stem) for suffix in ("", *_BESIDE)]
+    return [*dict.fromkeys(names), f"{folder}/meta.json"]
 
 
 def _is_file_name(key: str) -> bool:
@@ -272,9 +267,12 @@ def _fill(mirror: Mirror, wanted: Objects, folders: set[str]) -> None:
     """Make the files, the first bytes of those that are wanted, and last the list of them."""
     for folder in folders:
         (mirror.root / folder).mkdir(parents=True, exist_ok=True)
-    heads = {
-        key: _begin_head(mirror.bucket, key, *known) for key, known in wanted.items() if known[0]
-    }
+    heads = {}
+    for key, (size, etag) in wanted.items():
+        if size:
+            end = min(size, HEAD_BYTES)
+            address = f"{mirror.bucket}/{key}"
+            heads[key] = objects.begin_part(address, 0, end, ObjectStat(size, etag))
     for key, (size, _) in mirror.objects.items():
         path = mirror.root / key
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -284,11 +282,6 @@ def _fill(mirror: Mirror, wanted: Objects, folders: set[str]) -> None:
             file.truncate(size)
     fields = [mirror.bucket, mirror.cache.max_bytes, mirror.objects]
     write_atomically(mirror.root / MARK, orjson.dumps(fields), durable=False)
-
-
-def _begin_head(bucket: str, key: str, size: int, etag: str) -> "Future[Part]":
-    stop = min(size, HEAD_BYTES)
-    return objects.begin_part(f"{bucket}/{key}", 0, stop, ObjectStat(size, etag))
 
 
 def _remove_unused(folder: Path) -> None:
