@@ -4,12 +4,12 @@
     python bench/stores.py --no-peers
 
 A local S3 server (store_server.py) waits 50 ms before each answer. The first batch is that of 10^12
-tokens in 100,000 shards, which the server makes when they are asked for. Then an epoch of 400 MB in
-shards of 10 MB is read in each order, with a cache that holds the dataset and with a smaller one;
-the full shuffle with a cache of half the dataset is one of 60 MB, since most of its rows are
-requests of their own. MosaicML Streaming and litdata read the same tokens from the same server,
-as their own shards of the same size, with the same cache, each in an environment of its own; what
-takes longer than 30 s is stopped. Results: results/stores.json
+tokens in 10,000 shards (`prepare` writes no more), which the server makes when they are asked for.
+Then an epoch of 400 MB in shards of 10 MB is read in each order, with a cache that holds the
+dataset and with a smaller one; the full shuffle with a cache of half the dataset is one of 60 MB,
+since most of its rows are requests of their own. MosaicML Streaming and litdata read the same
+tokens from the same server, as their own shards of the same size, with the same cache, each in an
+environment of its own; what takes longer than 30 s is stopped. Results: results/stores.json
 """
 
 import argparse

@@ -25,7 +25,7 @@ from tokenmill.formats.format import (
     load_format,
     token_dtype,
 )
-from tokenmill.formats.not_tokens import HEADER_MARKS, header_bytes
+from tokenmill.formats.not_tokens import HEADER_MARKS
 from tokenmill.formats.samples import SampleFormat
 from tokenmill.formats.writing import WriteTarget
 
@@ -155,12 +155,10 @@ def test_what_was_written_has_the_suffixes_and_states_what_the_class_says(name, 
 
 
 @pytest.mark.parametrize("name", ["llmc", "npy"])
-def test_the_length_of_a_header_is_where_its_tokens_begin(name):
+def test_a_header_begins_with_a_mark(name):
     file = tokenmill.open(DATA / name, "all").files[0]
-    first_bytes = Path(file.path).read_bytes()[:1024]
 
-    assert header_bytes(first_bytes) == file.offset
-    assert first_bytes.startswith(HEADER_MARKS)
+    assert Path(file.path).read_bytes().startswith(HEADER_MARKS)
 
 
 def test_ours_has_two_names_and_what_is_only_read_is_not_written():

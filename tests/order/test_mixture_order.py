@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from order.plain_order import plain_deal, plain_mixture
 
-from tokenmill.order.mixture_order import SAMPLES_PER_BLOCK, Deal, MixtureStage
-from tokenmill.order.shares import Shares, whole_parts
+from tokenmill.order.mixture_order import SAMPLES_PER_BLOCK, Deal, MixtureStage, Shares, whole_parts
 
 WEIGHTS = [
     (1,),

@@ -18,8 +18,8 @@ from order.made_orders import located, made_order
 import tokenmill
 from tokenmill.dataset import from_array
 from tokenmill.order.blocks import Blocks
+from tokenmill.order.mixture_order import whole_parts
 from tokenmill.order.permutation import round_keys, shuffle
-from tokenmill.order.shares import whole_parts
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "plain_reader.py"

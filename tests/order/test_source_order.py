@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from order.made_orders import source_order
 from order.plain_order import plain_blocks, plain_shard_blocks
 
-from tokenmill.order.arrangement import draw
 from tokenmill.order.blocks import Blocks, ShardBlocks
 from tokenmill.order.order_settings import OrderSettings
-from tokenmill.order.windows import Windows
+from tokenmill.order.window_order import Windows, draw
 
 ARRANGEMENTS = ["sequential", "shuffle", Blocks(4, 3), Blocks(1, 1), Blocks(7, 1000), Blocks()]
 

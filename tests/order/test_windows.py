@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenmill.order import arrangement, shares, step_share
-from tokenmill.order.windows import Windows
+from tokenmill.order import mixture_order, step_share, window_order
+from tokenmill.order.window_order import Windows
 
 
 def targets_of_epoch(windows: Windows, epoch: int) -> np.ndarray:
@@ -112,5 +112,5 @@ def test_a_block_longer_than_the_data_is_refused_with_both_numbers():
 
 def test_the_examples_in_the_docstrings_hold():
     assert doctest.testmod(step_share).failed == 0
-    assert doctest.testmod(shares).failed == 0
-    assert doctest.testmod(arrangement).failed == 0
+    assert doctest.testmod(mixture_order).failed == 0
+    assert doctest.testmod(window_order).failed == 0

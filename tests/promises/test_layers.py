@@ -48,7 +48,7 @@ MAY_IMPORT = {
     },
 }
 # Modules that import stores when they are imported: they are for addresses themselves.
-FOR_ADDRESSES = {"remote", "remote_target", "uploads"}
+FOR_ADDRESSES = {"remote", "remote_target"}
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 PLAIN = (
     "tokenmill.dataset",

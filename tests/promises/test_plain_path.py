@@ -40,7 +40,6 @@ NOT_FOR_PLAIN_BATCHES = {
     "tokenmill.batches.padding",
     "tokenmill.batches.document_masks",
     "tokenmill.order.mixture_order",
-    "tokenmill.order.shares",
     "tokenmill.order.blocks",
     "tokenmill.order.row_order",
     "tokenmill.reading.frames",

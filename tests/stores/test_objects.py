@@ -51,6 +51,16 @@ def test_a_range_is_right_although_the_first_answers_are_not(
         assert len([r for r in proxy.requests if r.method == "GET"]) == 5
 
 
+def test_an_answer_that_there_is_no_object_is_asked_for_again_if_it_is_cut(
+    stored, moto_port, endpoint, impatient
+):
+    with Proxy(moto_port, first(2, "cut")) as proxy:
+        endpoint(proxy.address)
+
+        assert objects.read_if_there(f"{stored}-not-there", 0, 10, 10) is None
+        assert len(proxy.requests) == 3
+
+
 @pytest.mark.parametrize("fault", ["503", "stall", "cut", "whole"])
 def test_a_fault_that_stays_is_an_error_with_bucket_and_key_and_no_secret(
     stored, moto_port, endpoint, impatient, fault

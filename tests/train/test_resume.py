@@ -141,8 +141,8 @@ def test_resume_alone_remembers_everything_else(whole, tmp_path):
 def test_validation_does_not_depend_on_the_number_of_ranks(whole):
     """Every rank's part computed here in turn; adding up is what the ranks do."""
     from tokenmill.dataset import open as open_tokens
+    from tokenmill.train.loop import Validation
     from tokenmill.train.run_data import TrainingData
-    from tokenmill.train.validation import Validation
 
     train_data, val_data = (open_tokens(whole / "tokens.npy", s) for s in ("train", "val"))
     validation = Validation(

@@ -21,10 +21,10 @@ from tokenmill.augment.augmentation import (
     NEXT_TOKENS,
     TEXT,
     Augmentation,
+    OwnFunction,
     Rows,
 )
 from tokenmill.augment.known_ids import KnownIds
-from tokenmill.augment.own_function import OwnFunction
 from tokenmill.augment.row_random import RowRandom, keys_of
 from tokenmill.batches.batch import IGNORED, RowGroup
 from tokenmill.batches.batch_form import BatchForm
@@ -134,7 +134,8 @@ class Augmenter:
                 plan.append((augmentation, place))
                 continue
             table = np.zeros((1, _NUMBERS_OF_A_STEP), np.uint64)
-            table[0, : len(step) + 2] = (step[0], *keys_of(self.seed, place), *step[1:])
+            keys = keys_of(self.seed, place).tolist()
+            table[0, : len(step) + 2] = (step[0], *keys, *step[1:])
             if plan and isinstance(plan[-1], np.ndarray):
                 plan[-1] = np.concatenate([plan[-1], table])
             else:

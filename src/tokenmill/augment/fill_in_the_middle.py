@@ -8,8 +8,7 @@ was: what is left is m = n - 3 tokens. Two cuts a <= b are drawn, each uniformly
     PSM    <PRE> text[:a] <SUF> text[b:m] <MID> text[a:b]
     SPM    <PRE> <SUF> text[b:m] <MID> text[:b]
 
-The second with the chance `spm_rate`. Both say the same when read back: what comes after <MID>, and
-the prefix before it, are put before the suffix. Parts may be empty.
+The second with the chance `spm_rate`. Parts may be empty.
 
 Left as they are: documents of fewer than 4 tokens, and those with a special id inside. Where a row
 cuts a document, the piece in the row counts as a document. Tokens are cut, not characters.
@@ -21,13 +20,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from tokenmill.augment.augmentation import (
-    FILL_IN_THE_MIDDLE,
-    TEXT,
-    Augmentation,
-    Rows,
-    check_rate,
-)
+from tokenmill.augment.augmentation import FILL_IN_THE_MIDDLE, TEXT, Augmentation, Rows, check_rate
 from tokenmill.augment.known_ids import KnownIds
 from tokenmill.augment.row_random import RowRandom, below, chance_of, high, is_below
 
@@ -76,14 +69,12 @@ class FillInTheMiddle(Augmentation):
         return replace(self, **found)
 
     def added_ids(self) -> tuple[int, ...]:
-        return tuple(self._sentinels())
-
-    def _sentinels(self) -> list[int]:
-        return [id for id in (self.prefix_id, self.suffix_id, self.middle_id) if id is not None]
+        sentinels = (self.prefix_id, self.suffix_id, self.middle_id)
+        return tuple(id for id in sentinels if id is not None)
 
     def step(self, ids: KnownIds) -> tuple[int, ...]:
         chances = (chance_of(self.rate), chance_of(self.spm_rate))
-        return FILL_IN_THE_MIDDLE, *chances, *self._sentinels()
+        return FILL_IN_THE_MIDDLE, *chances, *self.added_ids()
 
     def apply(self, rows: Rows, random: RowRandom) -> None:
         starts, stops = _texts(rows)  # (texts,) each, in the flat rows
@@ -98,7 +89,7 @@ class FillInTheMiddle(Augmentation):
             order, sentinels = _rearranged(stop - start, prefix, second)
             text = rows.tokens.reshape(-1)[start:stop]
             text[:] = text[order]
-            text[sentinels] = self._sentinels()
+            text[sentinels] = self.added_ids()
             if rows.banned is not None:
                 flags = rows.banned.reshape(-1)[start:stop]
                 flags[:] = flags[order]

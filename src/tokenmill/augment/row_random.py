@@ -8,8 +8,6 @@ size, and after any resume.
 The numbers are a promise: tests/promises/test_augmentation_is_frozen.py holds them.
 """
 
-import functools
-
 import numpy as np
 
 from tokenmill.order.permutation import mix, round_keys
@@ -25,14 +23,9 @@ class RowRandom:
     """The streams of some rows, for one augmentation of a list."""
 
     def __init__(self, seed: int, place: int, samples: np.ndarray) -> None:
-        self._samples = samples
-        self._keys = keys_of(seed, place)
-
-    @functools.cached_property
-    def _begins(self) -> np.ndarray:
-        """(rows,) uint64: where the stream of each row begins."""
-        first, second = (np.uint64(key) for key in self._keys)
-        return mix(mix(self._samples.astype(np.uint64) + first) ^ second)
+        first, second = keys_of(seed, place)
+        # (rows,) uint64: where the stream of each row begins.
+        self._begins = mix(mix(samples.astype(np.uint64) + first) ^ second)
 
     def bits(self, rows: np.ndarray, columns: np.ndarray, draw: int = 0) -> np.ndarray:
         """64 bits for each of these tokens; `draw`, below 7, tells apart what is drawn for one."""
@@ -55,11 +48,9 @@ class RowRandom:
         return is_below(bits.view("<u4")[:, :length], rate)
 
 
-@functools.lru_cache(maxsize=64)
-def keys_of(seed: int, place: int) -> tuple[int, int]:
-    """The two keys of the augmentation at this place of the list."""
-    first, second = round_keys(seed, 0, _KEYS_OF_AUGMENTATION, place + 1)[:2].tolist()
-    return first, second
+def keys_of(seed: int, place: int) -> np.ndarray:
+    """The two keys, uint64, of the augmentation at this place of the list."""
+    return round_keys(seed, 0, _KEYS_OF_AUGMENTATION, place + 1)[:2]
 
 
 def chance_of(rate: float) -> int:

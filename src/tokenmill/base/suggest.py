@@ -1,4 +1,4 @@
-"""Mistyped names: errors that list the known ones, and suggest the closest."""
+"""Checks of arguments; for a mistyped name an error that lists the known, or the closest one."""
 
 from collections.abc import Iterable
 
@@ -9,6 +9,19 @@ def one_of(name: str, value: object, known: Iterable[object]) -> None:
         names = list(map(str, known))
         hint = did_you_mean(str(value), names, AS_HINT)
         raise ValueError(f"{name} is {value!r}; known are: {', '.join(names)}{hint}")
+
+
+def check_at_least_one(**counts: int) -> None:
+    """Refuse a count below 1, by its name."""
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} is {count}; it must be at least 1")
+
+
+def check_below(name: str, value: int, stop: int) -> None:
+    """Refuse a number that is not one of 0 .. stop-1."""
+    if not 0 <= value < stop:
+        raise IndexError(f"{name} is {value}; it must be 0 to {stop - 1}")
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

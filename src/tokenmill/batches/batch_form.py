@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.order.windows import check_at_least_one
+from tokenmill.base.suggest import check_at_least_one
 
 
 @dataclass(frozen=True)

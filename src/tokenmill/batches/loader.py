@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.suggest import check_below
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.batch_maker import BatchMaker
@@ -26,10 +27,9 @@ from tokenmill.batches.prefetch import Prefetcher
 from tokenmill.batches.run import Run, RunSettings, number_of
 from tokenmill.batches.state import STATE_FORMAT, belongs_to, read_state
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.arrangement import Arrangement
 from tokenmill.order.order_settings import OrderSettings
 from tokenmill.order.step_share import StepShare
-from tokenmill.order.windows import check_below
+from tokenmill.order.window_order import Arrangement
 
 if TYPE_CHECKING:  # imported when they are used
     from tokenmill.batches.lookup import SamplePlace, Visit

@@ -17,11 +17,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tokenmill.base.suggest import one_of
+from tokenmill.base.suggest import check_at_least_one, one_of
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.mixture_order import MixtureStage
-from tokenmill.order.shares import whole_parts
-from tokenmill.order.windows import check_at_least_one
+from tokenmill.order.mixture_order import MixtureStage, whole_parts
 
 Weights = Mapping[str, Any]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.suggest import check_at_least_one
 from tokenmill.batches.run import Run, number_of
 from tokenmill.order.order import Order
 from tokenmill.order.step_share import StepShare
-from tokenmill.order.windows import check_at_least_one
 
 log = logging.getLogger("tokenmill")
 

@@ -17,9 +17,9 @@ from tokenmill.batches.batch import Located
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.id_check import check_dtype
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.arrangement import Arrangement
 from tokenmill.order.order import Order, SourceOrder
 from tokenmill.order.order_settings import OrderSettings
+from tokenmill.order.window_order import Arrangement
 
 if TYPE_CHECKING:
     from tokenmill.augment.augmenter import Augmenter

@@ -29,8 +29,7 @@ def command(
     Without REPO: FineWeb-Edu in GPT-2 tokens, the first three training shards of 200 MB. They are
     all training shards; when a split is asked for, the last one is held out for validation.
 
-    Every file is checked by size and hash before it gets its name. What is here and right is not
-    fetched again: a download that was stopped continues with the files that are missing.
+    Every file is checked by size and hash. What is here and right is not fetched again.
 
     \b
     Examples:

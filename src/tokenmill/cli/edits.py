@@ -7,29 +7,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.address import is_remote
-from tokenmill.cli.flags import SectionedCommand, position, value
+from tokenmill.cli.flags import position, value
 from tokenmill.cli.outcome import Outcome, prints_outcome
 from tokenmill.train.config import WEIGHTS, named_values, number, number_ranges
 
 if TYPE_CHECKING:
     from tokenmill.edits.edit_values import Edit
 
-ASK = {"section": "Ask for an edit"}
 
-
-@click.command(cls=SectionedCommand)
+@click.command()
 @click.argument("run")
-@value("--reweight", "W", "Other weights, of all sources: `web=0.7,code=0.3`", **ASK)
-@value("--skip", "A-B", "Skip these steps, both included: `120-129`", **ASK)
-@value("--ban", "N", "Documents not to train on: `17,20-29`, or a file of numbers", **ASK)
-@value("--ban_tokens", "A-B", "Tokens not to train on, both included", **ASK)
-@value("--source", "NAME", "With --ban and --ban_tokens: their source", **ASK)
-@value("--cap", "C", "Most epochs of a source: `wiki=4`", **ASK)
-@value("--then", "WHAT", "After --cap", default="share", choices=("share", "end"), **ASK)
-@value("--add", "NAME=DIR", "Another source; needs --weights", **ASK)
-@value("--weights", "W", "With --add: weights of all sources, as in --reweight", **ASK)
-@value("--at", "STEP", "From this step on  [default: the next one]", type=position, **ASK)
-@value("--note", "TEXT", "Who asks, and why", **ASK)
+@value("--reweight", "W", "Other weights, of all sources: `web=0.7,code=0.3`")
+@value("--skip", "A-B", "Skip these steps, both included: `120-129`")
+@value("--ban", "N", "Documents not to train on: `17,20-29`, or a file of numbers")
+@value("--ban_tokens", "A-B", "Tokens not to train on, both included")
+@value("--source", "NAME", "With --ban and --ban_tokens: their source")
+@value("--cap", "C", "Most epochs of a source: `wiki=4`")
+@value("--then", "WHAT", "After --cap", default="share", choices=("share", "end"))
+@value("--add", "NAME=DIR", "Another source; needs --weights")
+@value("--weights", "W", "With --add: weights of all sources, as in --reweight")
+@value("--at", "STEP", "From this step on  [default: the next one]", type=position)
+@value("--note", "TEXT", "Who asks, and why")
 @prints_outcome
 def command(run: str, at: int | None, note: str | None, **flags: Any) -> Outcome:
     """Print the edits of RUN, the folder of a run, or ask for one.
@@ -46,7 +44,7 @@ def command(run: str, at: int | None, note: str | None, **flags: Any) -> Outcome
     """
     from tokenmill.train.edits_file import ask_for, edits_of_run, lines_of_edits, words_of
 
-    wanted = edits_of_flags(**flags)
+    wanted = _edits(**flags)
     if not wanted:
         edits = edits_of_run(Path(run))
         none = [] if any(edits.values()) else ["no edits"]
@@ -56,7 +54,7 @@ def command(run: str, at: int | None, note: str | None, **flags: Any) -> Outcome
     return Outcome(requests, notes=[f"asked for: {words_of(asked)}; {when}" for asked in requests])
 
 
-def edits_of_flags(
+def _edits(
     *,
     add: str | None,
     weights: str | None,
@@ -68,7 +66,6 @@ def edits_of_flags(
     ban_tokens: str | None,
     source: str | None,
 ) -> "list[Edit]":
-    """Return the edits that the flags ask for."""
     from tokenmill.edits.edit_values import Add, Ban, Cap, Reweight, Skip
 
     if (add is None) != (weights is None):

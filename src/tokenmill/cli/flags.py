@@ -175,6 +175,7 @@ class Whole(click.IntRange):
 whole = Whole()
 position = Whole(0)
 count = Whole(1)
+page_file = click.Path(dir_okay=False)
 
 
 def size(value: str | int) -> int:

@@ -8,12 +8,7 @@ import click
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.cli.flags import as_keywords, count, value, work_options, workers_option
 from tokenmill.cli.outcome import Outcome, command_progress, prints_outcome
-from tokenmill.cli.prepare import (
-    TakesValInput,
-    preparation_options,
-    summary_lines,
-    take_inputs,
-)
+from tokenmill.cli.prepare import TakesValInput, preparation_options, summary_lines, take_inputs
 
 if TYPE_CHECKING:
     from tokenmill.preparation.jobs import JobReport

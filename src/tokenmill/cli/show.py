@@ -48,9 +48,8 @@ limit_option = value("--limit", "N", "Tokens of an excerpt", default=2000, type=
 def document(path: str, number: int, limit: int, **options: Any) -> Outcome:
     """Print document N of the data at PATH as text, by default the first.
 
-    The edges of tokens and the end of the document are visible; control characters are written
-    out; the title says file, document and offset. Data that does not know its documents is
-    shown from its first token on.
+    The edges of tokens and the end of the document are visible. Data that does not know its
+    documents is shown from its first token on.
 
     \b
     Examples:

@@ -1,6 +1,5 @@
 """`tokenmill tokenizer`: train one, show one, compare two."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +12,7 @@ from tokenmill.cli.flags import (
     SectionedCommand,
     as_keywords,
     given,
+    page_file,
     settings_flags,
     size,
     switch,
@@ -160,16 +160,12 @@ def _fact_lines(facts: Any) -> list[str]:
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@value("--html", "FILE", "Also write the comparison as a page with plots")
+@value("--html", "FILE", "Also write the comparison as a page with plots", type=page_file)
 @value("--sample", "SIZE", "Text to compare on", default=8 << 20, type=size)
 @settings_flags(Settings, only=("text_field", "separator"))
 @prints_outcome
 def compare(
-    first: str,
-    second: str,
-    inputs: tuple[str, ...],
-    html: str | None,
-    **options: Any,
+    first: str, second: str, inputs: tuple[str, ...], html: str | None, **options: Any
 ) -> Outcome:
     """Encode the same text with tokenizers A and B, and print how they differ.
 
@@ -183,8 +179,6 @@ def compare(
     """
     from tokenmill.look.compare_tokenizers import compare_tokenizers
 
-    if html is not None and os.path.isdir(html):
-        raise click.BadParameter(f"{html} is a folder; name a file", param_hint="--html")
     found = compare_tokenizers(first, second, inputs, **given(options))
     notes = []
     if html is not None:

@@ -1,21 +1,17 @@
 """`tokenmill view`: browse a dataset in a local page, or save one page about it."""
 
 import json
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tokenmill.base.human import visible
 from tokenmill.base.signals import interrupt_on_signals
-from tokenmill.cli.flags import given, open_options, sample_option, switch, value
+from tokenmill.cli.flags import given, open_options, page_file, sample_option, switch, value
 from tokenmill.cli.outcome import Outcome, is_quiet, prints_outcome
-
-if TYPE_CHECKING:
-    from tokenmill.edits.usage import SourceUsage
 
 
 @click.command()
@@ -24,7 +20,7 @@ if TYPE_CHECKING:
     "--port", "N", "Port of 127.0.0.1; 0 for a free one", default=0, type=click.IntRange(0, 65535)
 )
 @switch("--no_browser", "Only print the address")
-@value("--save", "FILE", "Write one page about the data instead; - for standard output")
+@value("--save", "FILE", "Write one page about the data; - for standard output", type=page_file)
 @value("--run", "RUN", "With --save: how this run, such as runs/gpt, has used each shard")
 @sample_option
 @open_options
@@ -40,13 +36,9 @@ def command(
 ) -> Outcome:
     """Browse the token data at PATH: documents with coloured tokens, batches, search.
 
-    The pages are for this machine only, change nothing, and read only what they show, so that any
-    size opens immediately. Ctrl-C ends it.
-
-    With --save, writes one HTML file that opens offline, anywhere: counts, splits and accounts,
-    lengths of documents, top tokens, how much of the vocabulary is used, bytes per token, what
-    `tokenmill verify` says, and samples. Of large data an evenly spaced sample is read, and the
-    page says so. The same data gives the same page.
+    The pages are for this machine only, change nothing, and read only what they show. Ctrl-C ends
+    it. With --save, writes one HTML file about the data, which opens offline, anywhere; of large
+    data an evenly spaced sample is read, and the page says so.
 
     \b
     Examples:
@@ -67,27 +59,21 @@ def command(
 
 
 def _make_page(path: str, file: str, run: str | None, **options: Any) -> bytes:
-    """Write the page about the data to a file, or to standard output."""
     from tokenmill.base.atomic import write_atomically
     from tokenmill.pages.report import report
 
-    if os.path.isdir(file):
-        raise click.BadParameter(f"{file} is a folder; name a file", param_hint="--save")
-    usage = None if run is None else _usage(run, path)
+    usage = None
+    if run is not None:
+        from tokenmill.train.run_data import open_run, source_at
+
+        loader = open_run(Path(run), path).loader
+        usage = loader.usage()[loader.names.index(source_at(loader, path))]
     page = report(path, usage=usage, **options).encode("utf-8", "replace")
     if file == "-":
         sys.stdout.buffer.write(page)
     else:
         write_atomically(Path(file), page)
     return page
-
-
-def _usage(run: str, path: str) -> "SourceUsage":
-    """Return how a run has used the data at a path."""
-    from tokenmill.train.run_data import open_run, source_at
-
-    loader = open_run(Path(run), path).loader
-    return loader.usage()[loader.names.index(source_at(loader, path))]
 
 
 def _serve(path: str, port: int, no_browser: bool, how: dict[str, Any]) -> None:

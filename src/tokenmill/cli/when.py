@@ -19,12 +19,7 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 @value("--limit", "N", "At most so many documents that contain TEXT", default=10, type=count)
 @prints_outcome
 def command(
-    path: str,
-    run: str,
-    document: int | None,
-    text: str | None,
-    source: str | None,
-    limit: int,
+    path: str, run: str, document: int | None, text: str | None, source: str | None, limit: int
 ) -> Outcome:
     """Print when RUN trained on a document of the token data at PATH, one of its sources.
 

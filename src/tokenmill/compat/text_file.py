@@ -41,7 +41,14 @@ def open_text(
         say(f"Using memory-mapped file: {npy}")
         say("   (This uses ~0MB RAM regardless of dataset size!)")
         say(f"   Total tokens in file: {dataset.open(npy).num_tokens:,}")
-        return [_open_npy(npy, split, known, say) for split in splits]
+        end = known.end_of_text_id
+        opened = [dataset.open(npy, split, tokenizer=known, end_of_text=end) for split in splits]
+        for data in opened:
+            first = data.files[0].first
+            size = data.num_tokens
+            where = f"indices {first:,} to {first + size:,}"
+            say(f"   Using {data.split or 'whole'} portion: {size:,} tokens ({where})")
+        return opened
     if not path.exists():
         raise FileNotFoundError(f"no file {path} (looked in {Path.cwd()})")
     warn(
@@ -54,15 +61,6 @@ def open_text(
     say(f"   Tokenized {path} with {known.name}; tokens: {', '.join(counts)}")
     about: dict[str, Any] = {"end_of_text": known.end_of_text_id, "vocab_size": known.vocab_size}
     return [dataset.from_array(part, tokenizer=known, **about) for part in parts]
-
-
-def _open_npy(npy: Path, split: str | None, tokenizer: Tokenizer, say: Say) -> TokenDataset:
-    data = dataset.open(npy, split, tokenizer=tokenizer, end_of_text=tokenizer.end_of_text_id)
-    first = data.files[0].first
-    size = data.num_tokens
-    where = f"indices {first:,} to {first + size:,}"
-    say(f"   Using {split or 'whole'} portion: {size:,} tokens ({where})")
-    return data
 
 
 def encode_text(text: str | bytes, tokenizer: Tokenizer, *, name: str = "the text") -> np.ndarray:

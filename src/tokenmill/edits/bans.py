@@ -1,7 +1,6 @@
 """Bans: which tokens of a source are not trained on, from which sample on.
 
-A ban changes no row and no order: it only masks targets. So all that it needs are the rows, and
-questions are answered for many of them at once, by binary search.
+A ban changes no row and no order: it only masks targets.
 """
 
 from collections.abc import Mapping

@@ -16,7 +16,7 @@ from reprlib import repr as shown
 from typing import Any, ClassVar
 
 from tokenmill.base.suggest import one_of
-from tokenmill.order.shares import whole_parts
+from tokenmill.order.mixture_order import whole_parts
 
 Range = tuple[int, int]
 CAP_THEN = ("share", "end")

@@ -1,8 +1,8 @@
 """How often each source and each shard was used: computed from the order, never counted.
 
 A token is used when it is a target that is not banned. Whole epochs of windows are one range of the
-axis, so they cost nothing. Other samples are located, in chunks of bounded size. A run that asks at
-every checkpoint keeps what was found, and looks only at what was served since.
+axis, so they cost nothing. Other samples are located, in chunks of bounded size, and only those
+that were served since a run asked last.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -18,14 +18,14 @@ from tokenmill.errors import CorruptShardError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FileFormat, FoundData
 from tokenmill.formats.not_tokens import unknown_dtype
-from tokenmill.formats.writing import RollingWriter, write_file
+from tokenmill.formats.writing import Writer, write_file
 from tokenmill.reading.token_file import Lazy
 
 DTYPES = {"1": "<u1", "2": "<u2", "4": "<u4"}
 BUNDLED = {"gpt2": "gpt2", "openai-community/gpt2": "gpt2"}
 
 
-class DatatroveWriter(RollingWriter):
+class DatatroveWriter(Writer):
     """One split as files of whole documents."""
 
     file_name = "{number:05d}_corpus.ds"  # as by datatrove's merger, with room for more files

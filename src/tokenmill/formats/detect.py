@@ -41,17 +41,14 @@ def detect(
     """Return the shards of a split; at least one token."""
     if format is not None:
         one_of("format", format, FORMATS)
-    if isinstance(where, (str, os.PathLike)):
-        paths = _expand(where)
-        shown = str(where)
-    else:
-        paths = [path for item in where for path in _expand(item)]
-        shown = f"the list of {len(paths)} files"
+    items = [where] if isinstance(where, (str, os.PathLike)) else where
+    paths = [path for item in items for path in _expand(item)]
     if not paths:
         raise ValueError("the list of token files is empty")
-    if isinstance(where, (str, os.PathLike)) and paths[0].is_dir():
+    if items is not where and paths[0].is_dir():
         found = _read_folder(paths[0], split, format, ask)
     else:
+        shown = f"the list of {len(paths)} files" if items is where else str(where)
         found = _read_files(paths, split, format, ask, shown)
     if not any(file.num_tokens for file in found.files):
         names = ", ".join(file.path or file.name for file in found.files[:3])
@@ -118,7 +115,6 @@ def _read_folder(folder: Path, split: str | None, name: str | None, ask: Ask) ->
 
 
 def _folder_format(folder: Path) -> str | None:
-    """Return the name of the format whose index is in a folder."""
     if (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir():
         return OURS
     index = folder / SAMPLE_INDEX

@@ -21,13 +21,13 @@ from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import NUMPY, Ask, FileFormat, FoundData
 from tokenmill.formats.not_tokens import unknown_dtype
-from tokenmill.formats.writing import RollingWriter, write_file
+from tokenmill.formats.writing import Writer, write_file
 from tokenmill.reading.token_file import Lazy
 
 MAX_LINE = 1 << 20  # characters of a table's line
 
 
-class DolmaWriter(RollingWriter):
+class DolmaWriter(Writer):
     """One split as files of whole documents."""
 
     file_name = "part-0-{number:05d}.npy"  # so order by name is order by number

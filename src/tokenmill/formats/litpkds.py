@@ -12,12 +12,11 @@ tokens here as they are there.
 
 from pathlib import Path
 
-from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FileFormat, FoundData
 from tokenmill.formats.megatron import dtype_of_code
+from tokenmill.formats.not_tokens import read_header
 
-MAGIC = b"LITPKDS"
 HEADER_BYTES = 24
 
 
@@ -27,13 +26,7 @@ class Litpkds(FileFormat):
     name = "litpkds"
 
     def read(self, path: Path, ask: Ask) -> FoundData:
-        first_bytes, size = untrusted.head(path, HEADER_BYTES)
-        if not first_bytes.startswith(MAGIC):
-            raise FormatError(
-                f"{path} starts with {first_bytes[:7]!r}, not with {MAGIC!r}",
-                hint="the file is damaged, or of another format: leave format out to detect it",
-            )
-        untrusted.expect_at_least(path, size, HEADER_BYTES, "the header")
+        first_bytes, size = read_header(path, HEADER_BYTES, b"LITPKDS")
         untrusted.expect_version(path, int.from_bytes(first_bytes[7:15], "little"), 1)
         dtype = ask.agreed(dtype_of_code(path, first_bytes[15]), path)
         num_tokens = int.from_bytes(first_bytes[16:24], "little")

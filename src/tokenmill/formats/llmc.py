@@ -16,11 +16,10 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import LLMC_GPT2, LLMC_LLAMA3, Ask, FileFormat, FoundData
-from tokenmill.formats.not_tokens import known_other
-from tokenmill.formats.writing import RollingWriter
+from tokenmill.formats.not_tokens import read_header
+from tokenmill.formats.writing import Writer
 
 HEADER_BYTES = 1024
 
@@ -47,7 +46,7 @@ def _kind_for(dtype: np.dtype[Any]) -> Kind:
     return next(kind for kind in KINDS if np.dtype(kind.dtype) == dtype)
 
 
-class LlmcWriter(RollingWriter):
+class LlmcWriter(Writer):
     """One split as shards; documents continue in the next one."""
 
     file_name = "corpus_{split}_{number:06d}.bin"  # as llm.c names them
@@ -76,17 +75,11 @@ class Llmc(FileFormat):
         return _kind_for(dtype).end_of_text_id
 
     def read(self, path: Path, ask: Ask) -> FoundData:
-        first_bytes, size = untrusted.head(path, HEADER_BYTES)
-        magic = int.from_bytes(first_bytes[:4], "little")
-        kind = next((kind for kind in KINDS if kind.magic == magic), None)
-        if kind is None:
-            magics = [kind.magic for kind in KINDS]
-            raise known_other(path, first_bytes) or FormatError(
-                f"{path} starts with {magic}, not with the magic of llm.c {magics}",
-                hint="the file is damaged, or has no header: pass format='nanogpt' and its dtype",
-            )
-        untrusted.expect_at_least(path, size, HEADER_BYTES, "the header of llm.c")
+        magics = [kind.magic.to_bytes(4, "little") for kind in KINDS]
+        hint = "the file is damaged, or has no header: pass format='nanogpt' and its dtype"
+        first_bytes, size = read_header(path, HEADER_BYTES, *magics, hint=hint)
         header = np.frombuffer(first_bytes, "<i4")
+        kind = next(kind for kind in KINDS if kind.magic == header[0])
         untrusted.expect_version(path, int(header[1]), kind.version)
         return self.found(
             path,

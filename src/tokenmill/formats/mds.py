@@ -86,11 +86,6 @@ class MdsWriter(SampleWriter):
 
 def _sample(document: np.ndarray) -> bytes:
     count = len(document)
-    if count == 0:
-        raise FormatError(
-            "an empty document cannot be written as MDS, which has no empty arrays",
-            hint="pass allow_lost_documents=True to leave such out",
-        )
     code = 0 if count < 1 << 8 else 1 if count < 1 << 16 else 2
     shape = bytes([1 << 2 | code]) + count.to_bytes(1 << code, "little")
     values = document.tobytes()
@@ -108,12 +103,6 @@ class Column:
     """None: each sample begins with a byte that says it."""
     has_shape: bool = False
     """True if the shape comes before the values of each sample."""
-
-    @property
-    def fixed_bytes(self) -> int | None:
-        """Bytes of the tokens of each sample, where all have the same."""
-        is_plain = self.dtype is not None and not self.has_shape
-        return self.sizes[self.number] if is_plain else None
 
 
 class Mds(SampleFormat):
@@ -179,13 +168,12 @@ def _column(entry: dict[str, Any], path: Path, ask: Ask) -> Column:
     if array := INTEGER_ARRAYS.fullmatch(kind):
         dtype = np.dtype(array["dtype"]).newbyteorder("<") if array["dtype"] else None
         return Column(number, fixed, dtype, array["shape"] is None)
-    hints = {
-        "bytes": f'tokenmill.open("{path.parent}", dtype="int64"), as older llm-foundry wrote them',
-        "pkl": "pickles can run code; write the tokens as ndarray:uint16 or ndarray:int32",
-    }
+    hint = "write the tokens as ndarray:uint16 or ndarray:int32; a pickle can run code"
+    if kind == "bytes":
+        hint = f'tokenmill.open("{path.parent}", dtype="int64"), as older llm-foundry wrote them'
     raise FormatError(
         f"{path} has the column {names[number]!r} encoded as {kind!r:.40}: their type is unknown",
-        hint=hints.get(kind, "write the tokens as ndarray:uint16 or ndarray:int32"),
+        hint=hint,
     )
 
 
@@ -227,7 +215,9 @@ def _token_file(
     documents: bool,
 ) -> TokenFile:
     path = Path(samples.path)
-    if width := samples.column.fixed_bytes:
+    column = samples.column
+    width = column.sizes[column.number]
+    if width and column.dtype is not None and not column.has_shape:
         in_each = untrusted.whole_tokens(path, width, dtype)
         num_tokens = samples.count * in_each
         needed = num_tokens * dtype.itemsize

@@ -29,8 +29,8 @@ from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import MEGATRON as MAGIC
 from tokenmill.formats.format import Ask, FileFormat, FoundData
-from tokenmill.formats.not_tokens import known_other
-from tokenmill.formats.writing import RollingWriter
+from tokenmill.formats.not_tokens import read_header
+from tokenmill.formats.writing import Writer
 from tokenmill.reading.token_file import Lazy
 
 HEADER_BYTES = 34
@@ -38,7 +38,7 @@ DTYPES = {1: "<u1", 2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
 
 
-class MegatronWriter(RollingWriter):
+class MegatronWriter(Writer):
     """One split as one pair, named for the split; each document is one sequence."""
 
     file_name = "{split}.bin"
@@ -76,13 +76,7 @@ class Megatron(FileFormat):
     def read(self, path: Path, ask: Ask) -> FoundData:
         index = path.with_suffix(".idx") if path.suffix == ".bin" else path
         tokens = path.with_suffix(".bin")
-        first_bytes, index_size = untrusted.head(index, HEADER_BYTES)
-        if not first_bytes.startswith(MAGIC):
-            raise known_other(index, first_bytes) or FormatError(
-                f"{index} starts with {first_bytes[:9]!r}, not with {MAGIC!r}",
-                hint="the index is damaged, or not one of Megatron; fetch it again",
-            )
-        untrusted.expect_at_least(index, index_size, HEADER_BYTES, "the header of an index")
+        first_bytes, index_size = read_header(index, HEADER_BYTES, MAGIC)
         untrusted.expect_version(index, int.from_bytes(first_bytes[9:17], "little"), 1)
         dtype = ask.agreed(dtype_of_code(index, first_bytes[17]), index)
         sequences, bounds = np.frombuffer(first_bytes, "<u8", 2, 18).tolist()

@@ -14,6 +14,7 @@ import numpy as np
 
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FileFormat, FoundData
+from tokenmill.formats.not_tokens import read_header
 from tokenmill.reading.token_file import TokenFile
 
 HEADER_BYTES = 12
@@ -26,8 +27,7 @@ class Modalities(FileFormat):
     name = "modalities"
 
     def read(self, path: Path, ask: Ask) -> FoundData:
-        first_bytes, size = untrusted.head(path, HEADER_BYTES)
-        untrusted.expect_at_least(path, size, HEADER_BYTES, "the header")
+        first_bytes, size = read_header(path, HEADER_BYTES)
         num_bytes = int.from_bytes(first_bytes[:8], "little")
         width = int.from_bytes(first_bytes[8:12], "little")
         if width not in DTYPES:

@@ -19,7 +19,7 @@ from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import INTEGERS, Ask, FileFormat, FoundData, token_dtype
 from tokenmill.formats.not_tokens import known_head, known_other, unknown_dtype
-from tokenmill.formats.writing import RollingWriter, write_file
+from tokenmill.formats.writing import Writer, write_file
 
 META = {
     "dtype": Maybe(Value(INTEGERS.__contains__, f"one of {', '.join(INTEGERS)}")),
@@ -28,7 +28,7 @@ META = {
 }
 
 
-class NanogptWriter(RollingWriter):
+class NanogptWriter(Writer):
     """One split as one file; the first split also writes meta.json."""
 
     file_name = "{split}.bin"

@@ -18,7 +18,7 @@ from tokenmill.formats.format import (
     SAMPLE_INDEX,
     TOKEN_SUFFIXES,
 )
-from tokenmill.formats.untrusted import file_size, head
+from tokenmill.formats.untrusted import expect_at_least, file_size, head
 from tokenmill.shards.manifest import FILE_NAME
 
 LEAST_TOKENS = 256  # with fewer, nothing is said of their type
@@ -76,12 +76,17 @@ def known_other(path: Path, first_bytes: bytes) -> FormatError | None:
     return None
 
 
-def header_bytes(first_bytes: bytes) -> int | None:
-    """Return the length of the header that begins with these bytes; None if it is unknown."""
-    if first_bytes.startswith(NUMPY) and len(first_bytes) >= 12:
-        width = 2 if first_bytes[6] == 1 else 4
-        return 8 + width + int.from_bytes(first_bytes[8 : 8 + width], "little")
-    return 1024 if first_bytes.startswith(FILE_SIGNS[0].first_bytes) else None
+def read_header(path: Path, num_bytes: int, *magics: bytes, hint: str = "") -> tuple[bytes, int]:
+    """Return the header of a file, which begins with one of these magics, and the file's size."""
+    first_bytes, size = head(path, num_bytes)
+    if magics and not first_bytes.startswith(magics):
+        start = first_bytes[: len(magics[0])]
+        raise known_other(path, first_bytes) or FormatError(
+            f"{path} starts with {start!r}, not with {' or '.join(map(repr, magics))}",
+            hint=hint or "the file is damaged, or of another format: leave format out to detect it",
+        )
+    expect_at_least(path, size, num_bytes, "the header")
+    return first_bytes, size
 
 
 def dataset_above(path: Path) -> Path | None:

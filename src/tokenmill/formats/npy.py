@@ -21,14 +21,14 @@ from tokenmill.formats import untrusted
 from tokenmill.formats.format import NUMPY as MAGIC
 from tokenmill.formats.format import Ask, FileFormat, FoundData, token_dtype
 from tokenmill.formats.not_tokens import dtype_hint
-from tokenmill.formats.writing import RollingWriter
+from tokenmill.formats.writing import Writer
 from tokenmill.reading.token_file import Lazy
 
 HEADER_CAP = 12 + 10_000  # numpy reads no longer ones
 HEADER_BYTES = 128  # of those written here, always of version 1
 
 
-class NpyWriter(RollingWriter):
+class NpyWriter(Writer):
     """One split as one file, named for the split."""
 
     file_name = "{split}.npy"
@@ -37,11 +37,10 @@ class NpyWriter(RollingWriter):
     header_bytes = HEADER_BYTES
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
-        text = f"{{'descr': '{self.target.dtype.str}', 'fortran_order': False, "
-        text += f"'shape': ({num_tokens},), }}"
-        start = MAGIC + b"\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
+        descr = self.target.dtype.str
+        header = {"descr": descr, "fortran_order": False, "shape": (num_tokens,)}
         file.seek(0)
-        file.write(start + text.encode().ljust(HEADER_BYTES - 11) + b"\n")
+        numpy_format.write_array_header_1_0(file, header)
 
 
 class Npy(FileFormat):
@@ -61,18 +60,13 @@ class Npy(FileFormat):
                 + dtype_hint(path, "dolma"),
             )
         shape, by_columns, stated, offset = _header(io.BytesIO(first_bytes), path)
-        if stated.hasobject:
-            raise FormatError(
-                f"{path} is an array of Python objects, which only unpickling can read: refused",
-                hint="unpickling runs code from the file; write plain integers: "
-                'np.save(path, array.astype("uint16"))',
-            )
         try:
             dtype = ask.agreed(token_dtype(stated), path)
         except ValueError:
             raise FormatError(
                 f"{path} holds {stated.str!r}, not little-endian integers",
-                hint='write token ids: np.save(path, array.astype("<u2")) if all are below 65,536',
+                hint="Python objects ('|O') are never unpickled; write token ids: "
+                'np.save(path, array.astype("<u2")) if all are below 65,536',
             ) from None
         if len(shape) not in (1, 2) or min(shape) < 0 or (len(shape) == 2 and by_columns):
             raise FormatError(

@@ -25,7 +25,14 @@ from tokenmill.reading.token_file import (
     TokenFile,
     check_hash,
 )
-from tokenmill.shards.manifest import FILE_NAME, EndsEntry, FileEntry, Manifest, PackableEntry
+from tokenmill.shards.manifest import (
+    FILE_NAME,
+    EndsEntry,
+    FileEntry,
+    Manifest,
+    PackableEntry,
+    ShardEntry,
+)
 
 if TYPE_CHECKING:
     from tokenmill.formats.writing import Writer
@@ -54,9 +61,8 @@ class Ours(FolderFormat):
         return OursWriter
 
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
-        return describe(
-            Manifest.load(folder), folder, split, ask, Folder(folder, folder / FILE_NAME)
-        )
+        root = Folder(folder, folder / FILE_NAME)
+        return describe(Manifest.load(folder), folder, split, ask, root)
 
     def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
         from tokenmill.formats.ours_writer import finish
@@ -84,6 +90,7 @@ def describe(
                 shard.num_bytes,
                 ends=folder.ends(folder.path(ends.file, ends.num_bytes), shard.ends),
                 hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
+                blocks=folder.blocks(shard),
                 split=name,
                 packed=packed(shard),
             )
@@ -136,6 +143,10 @@ def packed(entry: PackableEntry) -> Packed | None:
 
 class Folder(untrusted.Root):
     """A dataset on a disk: sizes are compared when it is opened."""
+
+    def blocks(self, shard: ShardEntry) -> Lazy | None:
+        """Return what loads the hashes of the blocks of a shard; None where nothing does."""
+        return None
 
     def ends(self, path: str, entry: EndsEntry) -> Lazy:
         """Return what loads where documents end in a shard."""

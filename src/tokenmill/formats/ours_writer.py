@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tokenmill.formats.writing import RollingWriter, WriteTarget
+from tokenmill.formats.writing import Writer, WriteTarget
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.layout import shard_name
 from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry, TokenizerEntry, level_of
 from tokenmill.shards.writer import ShardWriter
 
 
-class OursWriter(RollingWriter):
+class OursWriter(Writer):
     """One split as shards."""
 
     whole_documents = False

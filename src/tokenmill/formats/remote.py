@@ -16,13 +16,10 @@ import glob
 import os
 import re
 import shutil
-import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -41,16 +38,22 @@ from tokenmill.formats.untrusted import HEAD_BYTES
 from tokenmill.reading.shard_cache import CachedFile, ShardCache
 from tokenmill.reading.token_file import Lazy
 from tokenmill.shards import block_hashes
-from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, EndsEntry, FileEntry, Manifest
+from tokenmill.shards.manifest import (
+    FILE_NAME,
+    MAX_BYTES,
+    EndsEntry,
+    FileEntry,
+    Manifest,
+    ShardEntry,
+)
 from tokenmill.stores import objects
-from tokenmill.stores.store_requests import ObjectStat, Part
+from tokenmill.stores.store_requests import ObjectStat
 
 MARK = ".objects.json"
 UNUSED = 7 * 86400.0
 """Seconds after which a mirror that nobody opened is removed."""
 _NAME = re.compile(r"(.*/tokenmill-objects-[0-9a-f]{32})/(.+)", re.DOTALL)
 _BESIDE = (".bin", ".idx", ".index", ".metadata", ".csv.gz", ".tokenizer_state.json")
-_reading_blocks = threading.Lock()
 
 Objects = dict[str, tuple[int, str]]
 """Key to size and ETag."""
@@ -85,7 +88,6 @@ def detect_remote(
 
 
 def _expand(address: str) -> list[str]:
-    """Return one address, or what a glob matches."""
     address = check_address(address)
     if not glob.has_magic(address):
         return [address]
@@ -102,25 +104,34 @@ def _read_ours(address: str, split: str | None, ask: Ask, cache: ShardCache) -> 
     if data is None:
         return None
     manifest = Manifest.parse(data, where=where)
-    found = ours.describe(manifest, address, split, ask, _Bucket(address, cache))
     blocks_file = join(address, block_hashes.file_name(data))
-    starts = block_hashes.find_starts(manifest).tolist()
-    blocks = {}
-    for shard, (start, stop) in zip(manifest.shards, pairwise(starts), strict=True):
-        args = (blocks_file, start, stop, starts[-1], shard.xxh3_128)
-        blocks[join(address, shard.file)] = Lazy(load_blocks, args)  # plain shards have blocks
-    return found.with_files(replace(file, blocks=blocks.get(file.path)) for file in found.files)
+    bucket = _Bucket(address, cache, blocks_file, block_hashes.find_ranges(manifest))
+    return ours.describe(manifest, address, split, ask, bucket)
 
 
 class _Bucket(ours.Folder):
     """A dataset in a store: nothing is fetched when it is opened."""
 
-    def __init__(self, address: str, cache: ShardCache) -> None:
+    def __init__(
+        self,
+        address: str,
+        cache: ShardCache,
+        blocks_file: str,
+        block_ranges: dict[str, tuple[int, int, int]],
+    ) -> None:
         self.address = address
         self.cache = cache
+        self.blocks_file = blocks_file
+        self.block_ranges = block_ranges
 
     def path(self, name: str, size: int) -> str:
         return join(self.address, name)
+
+    def blocks(self, shard: ShardEntry) -> Lazy | None:
+        if shard.packed is not None:
+            return None
+        where = self.block_ranges[shard.file]
+        return Lazy(load_blocks, (self.blocks_file, *where, shard.xxh3_128))
 
     def ends(self, path: str, entry: EndsEntry) -> Lazy:
         file = CachedFile(path, entry.num_bytes, entry.xxh3_128, packed=ours.packed(entry))
@@ -133,15 +144,8 @@ class _Bucket(ours.Folder):
 
 def load_blocks(address: str, start: int, stop: int, size: int, digest: str) -> np.ndarray | None:
     """Return the hashes of the blocks of a shard, from the file of all; None without that file."""
-    with _reading_blocks:  # all threads need the same file
-        data = _read_blocks(address, size)
-    return None if data is None else block_hashes.read_entry(data[start:stop], digest)
-
-
-@functools.lru_cache(maxsize=4)
-def _read_blocks(address: str, size: int) -> bytes | None:
-    """Return the file of all hashes: 2 MB for a dataset of 250 GB."""
-    return objects.read_if_there(address, size)
+    data = objects.read_if_there(address, start, stop, size)
+    return None if data is None else block_hashes.read_entry(data, digest)
 
 
 def fetch(cache: ShardCache, file: CachedFile) -> bytes:
@@ -211,7 +215,6 @@ def object_at(path: Path) -> tuple[CachedFile, ShardCache]:
 
 @functools.lru_cache(maxsize=8)
 def _load(root: str) -> Mirror:
-    """The mirror of a folder; in any process."""
     bucket, max_bytes, objects = orjson.loads((Path(root) / MARK).read_bytes())
     return Mirror(Path(root), bucket, objects, ShardCache(Path(root).parent, max_bytes))
 
@@ -224,7 +227,8 @@ def _look_at(address: str) -> tuple[Objects, Objects, set[str]]:
     below = {r.key: (r.size, r.etag) for r in objects.list_records(address)}
     near, folders = objects.list_folder(address.rpartition("/")[0] if place.key else address)
     beside = {r.key: (r.size, r.etag) for r in near}
-    here = below | {key: value for key, value in beside.items() if _belongs_to(key, place.key)}
+    keys = {split_address(name).key for name in _names_near(address)}
+    here = below | {key: value for key, value in beside.items() if key in keys}
     if not here:
         raise NotADatasetError(
             f"there is no object {address}, and none below it",
@@ -239,11 +243,8 @@ def _look_at(address: str) -> tuple[Objects, Objects, set[str]]:
 
 def _probe(address: str) -> Objects:
     """The object at an https address and those that may be beside it: there is no list."""
-    stem = address.rpartition(".")[0] if "." in address.rpartition("/")[2] else address
-    folder = address.rpartition("/")[0]
-    names = [address, *(base + suffix for base in (address, stem) for suffix in _BESIDE)]
     found: Objects = {}
-    for name in dict.fromkeys([*names, f"{folder}/meta.json"]):
+    for name in _names_near(address):
         if (known := objects.find(name)) is not None:
             found[split_address(name).key] = (known.size, known.etag)
     if not found:
@@ -255,12 +256,12 @@ def _probe(address: str) -> Objects:
     return found
 
 
-def _belongs_to(key: str, asked: str) -> bool:
-    """Whether an object is the one that was asked for, or a file beside it that describes it."""
-    name = PurePosixPath(key).name
-    wanted = PurePosixPath(asked).name
-    stem = wanted.partition(".")[0]
-    return name == "meta.json" or name == wanted or (bool(stem) and name.startswith(f"{stem}."))
+def _names_near(address: str) -> list[str]:
+    """Return the addresses of an object and of what may describe it, without repetitions."""
+    folder, _, name = address.rpartition("/")
+    stem = address.rpartition(".")[0] if "." in name else address
+    names = [base + suffix for base in (address, stem) for suffix in ("", *_BESIDE)]
+    return [*dict.fromkeys(names), f"{folder}/meta.json"]
 
 
 def _is_file_name(key: str) -> bool:
@@ -272,9 +273,12 @@ def _fill(mirror: Mirror, wanted: Objects, folders: set[str]) -> None:
     """Make the files, the first bytes of those that are wanted, and last the list of them."""
     for folder in folders:
         (mirror.root / folder).mkdir(parents=True, exist_ok=True)
-    heads = {
-        key: _begin_head(mirror.bucket, key, *known) for key, known in wanted.items() if known[0]
-    }
+    heads = {}
+    for key, (size, etag) in wanted.items():
+        if size:
+            end = min(size, HEAD_BYTES)
+            address = f"{mirror.bucket}/{key}"
+            heads[key] = objects.begin_part(address, 0, end, ObjectStat(size, etag))
     for key, (size, _) in mirror.objects.items():
         path = mirror.root / key
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -284,11 +288,6 @@ def _fill(mirror: Mirror, wanted: Objects, folders: set[str]) -> None:
             file.truncate(size)
     fields = [mirror.bucket, mirror.cache.max_bytes, mirror.objects]
     write_atomically(mirror.root / MARK, orjson.dumps(fields), durable=False)
-
-
-def _begin_head(bucket: str, key: str, size: int, etag: str) -> "Future[Part]":
-    stop = min(size, HEAD_BYTES)
-    return objects.begin_part(f"{bucket}/{key}", 0, stop, ObjectStat(size, etag))
 
 
 def _remove_unused(folder: Path) -> None:

@@ -99,9 +99,7 @@ class SampleWriter(Writer):
         super().__init__(folder, target)
         self.entries: list[dict[str, Any]] = []
         """What the index says about each shard."""
-        self._started: list[np.ndarray] = []
-        """Parts of a document whose end has not come yet."""
-        self._documents: list[np.ndarray] = []
+        self._chunks: list[np.ndarray] = []
 
     @abstractmethod
     def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
@@ -111,34 +109,24 @@ class SampleWriter(Writer):
     def index(self) -> dict[str, Any]:
         """Return the index that names all shards, as JSON."""
 
-    def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
-        start = 0
-        for end in ends.tolist():
-            parts = [*self._started, tokens[start:end]]
-            document = np.concatenate(parts) if len(parts) > 1 else parts[0]
-            self._started = []
-            if document.nbytes > MAX_SHARD_BYTES:
-                raise FormatError(
-                    f"a document of {len(document):,} tokens is larger than a shard can be (4 GiB)",
-                    hint="convert to another format, or cut this document",
-                )
-            if self._documents and self._filled + len(document) > self.target.tokens_per_shard:
-                self._flush()
-            self._documents.append(document)
-            self._filled += len(document)
-            start = end
-        if start < len(tokens):
-            self._started.append(tokens[start:])
+    def open_shard(self) -> None:
+        self._chunks = []
+
+    def write(self, tokens: np.ndarray) -> None:
+        self._chunks.append(tokens)
+
+    def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
+        assert ends[-1] == num_tokens, "a document without an end"
+        tokens = np.concatenate(self._chunks)
+        if tokens.nbytes > MAX_SHARD_BYTES:
+            raise FormatError(
+                f"a document makes a shard of {num_tokens:,} tokens; it must be below 4 GiB",
+                hint="convert to another format, or cut this document",
+            )
+        self.entries.append(self.write_shard(self.number, np.split(tokens, ends[:-1])))
 
     def close(self) -> int:
-        assert not self._started, "a document without an end"
-        if self._documents:
-            self._flush()
+        super().close()
         index = {**self.index(), OUR_KEY: {"samples": "documents"}}
         write_file(self.folder / SAMPLE_INDEX, orjson.dumps(index))
-        return len(self.entries)
-
-    def _flush(self) -> None:
-        self.entries.append(self.write_shard(len(self.entries), self._documents))
-        self._documents = []
-        self._filled = 0
+        return self.number

@@ -5,7 +5,6 @@ holds at most a shard of small ones in memory; nothing is known beforehand, so h
 are filled in at the end. conversion/convert.py feeds the writers.
 """
 
-from abc import ABC, abstractmethod
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,47 +32,23 @@ class WriteTarget:
     first_shard: int = 0
     """Shards written for the splits before, for formats that number over all splits."""
     own_folder: bool = False
-    """Whether the split has a folder of its own, though the format may do without."""
+    """True if the split has its own folder, though the format may do without."""
     compress: str | None = None
     """How shards are compressed, as `zstd:3`; only for formats that `compresses`."""
 
 
-class Writer(ABC):
-    """Takes one split in order, chunk by chunk."""
-
-    folder_per_split = False
-    """Whether each split has a folder of its own."""
-    names_folders = False
-    """Whether the names of the files say the folder of their split."""
-
-    def __init__(self, folder: Path, target: WriteTarget) -> None:
-        apart = self.folder_per_split or (target.own_folder and not self.names_folders)
-        self.folder = folder / target.split if apart and target.split else folder
-        self.folder.mkdir(exist_ok=True)
-        self.target = target
-        self._filled = 0
-        """Tokens of the shard that is written."""
-
-    @abstractmethod
-    def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
-        """Write tokens; `ends` are positions in this chunk where documents end (exclusive)."""
-
-    @abstractmethod
-    def close(self) -> int:
-        """Finish all files; the number of shards written."""
-
-    def discard(self) -> None:
-        """After an error: close what is open. What was written will be removed."""
-        return
-
-
-class RollingWriter(Writer):
-    """Tokens into one shard after another; how a shard is written is up to the format.
+class Writer:
+    """Takes one split in order, chunk by chunk, and writes one shard after another.
 
     Documents stay whole when `whole_documents`: a shard is then closed at the first document end
-    after it has `tokens_per_shard` tokens. Else shards have exactly that many, the last fewer.
+    after it has `tokens_per_shard` tokens. Else shards have exactly that many, the last fewer. How
+    a shard is written is up to the format.
     """
 
+    folder_per_split = False
+    """True if each split has its own folder."""
+    names_folders = False
+    """True if the names of the files say the folder of their split."""
     file_name = ""
     """Of a shard, with its {split} or its {number}."""
     name_without_split = "train"
@@ -82,15 +57,19 @@ class RollingWriter(Writer):
     """Room that is left before the tokens, for `finish` to fill."""
 
     def __init__(self, folder: Path, target: WriteTarget) -> None:
-        super().__init__(folder, target)
+        apart = self.folder_per_split or (target.own_folder and not self.names_folders)
+        self.folder = folder / target.split if apart and target.split else folder
+        self.folder.mkdir(exist_ok=True)
+        self.target = target
         self.number = target.first_shard
         self._open = ExitStack()
         self._file: IO[bytes]
+        self._filled = 0
+        """Tokens of the shard that is written."""
         self._ends: list[np.ndarray] = []
         """Where documents end, chunk by chunk; empty while no shard is open."""
 
     def path(self) -> Path:
-        """The open shard."""
         name = self.target.split or self.name_without_split
         return self.folder / self.file_name.format(split=name, number=self.number)
 
@@ -110,6 +89,7 @@ class RollingWriter(Writer):
         self._open.close()
 
     def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
+        """Write tokens; `ends` are positions in this chunk where documents end (exclusive)."""
         done = 0
         while done < len(tokens):
             stop, is_full = self._stop(done, len(tokens), ends)
@@ -125,16 +105,18 @@ class RollingWriter(Writer):
             done = stop
 
     def discard(self) -> None:
+        """Close what is open, after an error; what was written will be removed."""
         with suppress(OSError):  # the disk that is full now was full before
             self._open.close()
 
     def close(self) -> int:
+        """Finish all files; return the number of shards written."""
         if self._ends:
             self._next()
         return self.number - self.target.first_shard
 
     def _stop(self, done: int, length: int, ends: np.ndarray) -> tuple[int, bool]:
-        """Up to where this chunk goes into the open shard, and whether that fills it."""
+        """Return up to where this chunk goes into the open shard, and whether that fills it."""
         full = done + self.target.tokens_per_shard - self._filled
         if not self.whole_documents:
             return min(length, full), full <= length
@@ -149,7 +131,7 @@ class RollingWriter(Writer):
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """A whole file, on disk."""
+    """Write a whole file to the disk."""
     with path.open("xb") as file:
         file.write(data)
         sync_open_file(file)

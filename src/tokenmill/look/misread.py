@@ -16,7 +16,6 @@ import numpy as np
 from tokenmill.formats.not_tokens import (
     HEADER_MARKS,
     LEAST_TOKENS,
-    header_bytes,
     known_head,
     tokens_per_id,
 )
@@ -54,10 +53,8 @@ def _headers(sample: SplitSample) -> Iterator[Trap]:
 
 def header_trap(where: str, first_bytes: bytes, itemsize: int, what: str) -> Trap:
     """The trap of a header with these first bytes."""
-    length = header_bytes(first_bytes)
-    bogus = "a header" if length is None else f"{length // itemsize:,} bogus tokens"
     first = np.frombuffer(first_bytes[: 6 * itemsize], f"<u{itemsize}").tolist()
-    evidence = f"the header of a {what} file is where tokens should be: {bogus}, {first} ..."
+    evidence = f"the header of a {what} file is where tokens should be: {first} ..."
     fix = (
         "open the file without format=, so that its header is respected; if it was copied into "
         "other data, make that again from the original"

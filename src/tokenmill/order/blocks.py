@@ -31,9 +31,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmill.base.suggest import check_at_least_one
 from tokenmill.order.order import Locality, Spread
 from tokenmill.order.permutation import permute, round_keys
-from tokenmill.order.windows import Windows, check_at_least_one
+from tokenmill.order.window_order import Windows
 
 MOST_TOKENS = 1 << 24
 GROUP_TOKENS = 1 << 27

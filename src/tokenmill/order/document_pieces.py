@@ -89,11 +89,10 @@ class DocumentPieces:
         self._each = np.concatenate([np.ones(len(rests), np.int64), self._full[fulls]])[order]
         sizes = counts[self._class] * self._each
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.empty(len(order), np.int64)
-        places[order] = np.arange(len(order))
-        self._run_of_rest = np.full(len(lengths), -1)
-        self._run_of_full = np.full(len(lengths), -1)
-        self._run_of_rest[rests], self._run_of_full[fulls] = np.split(places, [len(rests)])
+        # (2, lengths): the run of the full pieces, and of the rest, of a document of each length.
+        self._run_of = np.full((2, len(lengths)), -1)
+        is_rest = (order < len(rests)).astype(np.int64)
+        self._run_of[is_rest, self._class] = np.arange(len(order))
 
         self.count_of = np.zeros(self.capacity + 1, np.int64)
         """How many pieces there are of each length, from 0 to `capacity`."""
@@ -138,7 +137,7 @@ class DocumentPieces:
         """The number of each piece among all: the inverse of `locate`."""
         kind = np.searchsorted(self._document_starts, document, side="right") - 1
         is_rest = piece == self._full[kind]
-        run = np.where(is_rest, self._run_of_rest[kind], self._run_of_full[kind])
+        run = self._run_of[is_rest.astype(np.int64), kind]
         within = (document - self._document_starts[kind]) * self._each[run]
         number: np.ndarray = self._starts[run] + within + np.where(is_rest, 0, piece)
         return number

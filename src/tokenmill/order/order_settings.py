@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from tokenmill.base.suggest import one_of
-from tokenmill.order.arrangement import Arrangement, Sequential, Shuffle
 from tokenmill.order.order import SourceOrder
 from tokenmill.order.permutation import round_keys
-from tokenmill.order.window_order import RandomOrder, WindowOrder
-from tokenmill.order.windows import Windows
+from tokenmill.order.window_order import (
+    Arrangement,
+    RandomOrder,
+    Sequential,
+    Shuffle,
+    WindowOrder,
+    Windows,
+)
 
 if TYPE_CHECKING:
     from tokenmill.order.document_pieces import DocumentsByLength

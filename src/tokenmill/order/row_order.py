@@ -15,13 +15,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tokenmill.order.arrangement import Arrangement, Sequential
+from tokenmill.base.suggest import check_at_least_one
 from tokenmill.order.document_pieces import DocumentPieces, DocumentsByLength, find_documents
 from tokenmill.order.order import ANYWHERE, SourceOrder, by_epoch
 from tokenmill.order.permutation import mix, permute_each, round_keys
 from tokenmill.order.recipes import Recipes, one_each, pack
 from tokenmill.order.spans import Spans, join_rows, runs
-from tokenmill.order.windows import check_at_least_one
+from tokenmill.order.window_order import Arrangement, Sequential
 
 _KEYS_OF_PIECES = 7  # unlike those of the other orders
 
@@ -130,10 +130,8 @@ class RowOrder(SourceOrder):
     def positions_of(self, rows: np.ndarray, epoch: int) -> np.ndarray:
         """The position of each row in this epoch."""
         if self._in_disk_order:
-            positions = np.empty_like(self._rows_by_place)
-            positions[self._rows_by_place] = np.arange(len(positions))
-            inverse: np.ndarray = positions[rows]
-            return inverse
+            positions: np.ndarray = np.argsort(self._rows_by_place)[rows]
+            return positions
         return self.arrangement.position_of(rows, self.samples_per_epoch, self.seed, epoch)
 
     @functools.cached_property

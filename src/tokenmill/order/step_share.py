@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmill.order.windows import check_at_least_one
+from tokenmill.base.suggest import check_at_least_one
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,4 @@
-"""Expected size and time of a preparation, from about one percent of its input.
-
-Nothing is written.
-"""
+"""Expected size and time of a preparation, from about one percent of its input."""
 
 import os
 import time
@@ -16,14 +13,7 @@ from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.preparation.planning.inputs import Inputs, ValInput, as_list, search_inputs
 from tokenmill.preparation.planning.plan import choose_dtype, load_tokenizer
-from tokenmill.preparation.planning.settings import (
-    DETAILS,
-    NO_DETAILS,
-    Details,
-    Settings,
-    SettingsKeywords,
-    with_details,
-)
+from tokenmill.preparation.planning.settings import Details, Settings, SettingsKeywords
 from tokenmill.preparation.planning.val_inputs import held_out_inputs
 from tokenmill.preparation.stages.parts import ROW
 from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, lines_to_compare
@@ -87,17 +77,17 @@ class Estimate:
         )
 
 
-@takes_keywords_of(Settings, but=DETAILS)
+@takes_keywords_of(Settings, but=Details.__dataclass_fields__)
 def estimate(
     inputs: Inputs,
     *,
     val_input: ValInput | None = None,
     workers: int | None = None,
-    details: Details = NO_DETAILS,
+    details: Details = Details(),
     **settings: Unpack[SettingsKeywords],
 ) -> Estimate:
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
-    asked = Settings(**with_details(settings, details))
+    asked = Settings(**details.added_to(settings))
     wanted = as_list(inputs)
     held_out = held_out_inputs(val_input)
     if any("-" in entries for entries in (wanted, *held_out.values())):
@@ -190,9 +180,8 @@ class _Sample:
 
     def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
         cuts = self.tokenizer.cuts if self.tokenizer else None
-        rules = self.settings.read_rules
+        rules = replace(self.settings.read_rules, cuts=cuts, chunk_bytes=STRIDE_BYTES)
         bytes_left = WHOLE_FILE_BYTES if source.compression else 2 * STRIDE_BYTES
-        rules = replace(rules, cuts=cuts, chunk_bytes=STRIDE_BYTES)
         for chunk in read_unit(source, unit, rules):
             yield chunk
             bytes_left -= chunk.bytes_in
@@ -202,27 +191,26 @@ class _Sample:
     def _first_seen(self, chunk: CleanChunk) -> tuple[list[bytes], np.ndarray]:
         """Return the texts to encode, without lines seen before, and which texts are new."""
         texts = list(filter(None, chunk.lines.texts))
-        if self.settings.dedup == "documents":
+        settings = self.settings
+        if settings.dedup == "documents":
             return texts, self._are_new(hash_all(texts))
-        if self.settings.dedup == "lines":
-            texts = list(filter(None, self._without_lines(chunk)))
+        if settings.dedup == "lines":
+            counts = lines_to_compare(
+                chunk, min_chars=settings.dedup_min_chars, long_line=settings.long_line
+            )
+            repeated = ~self._are_new(hash_selected(chunk.lines, counts))
+            kept = without_lines(chunk.lines, np.flatnonzero(counts)[repeated])
+            texts = list(filter(None, kept))
         return texts, np.ones(len(texts), np.bool_)
 
-    def _without_lines(self, chunk: CleanChunk) -> list[bytes]:
-        counts = lines_to_compare(
-            chunk, min_chars=self.settings.dedup_min_chars, long_line=self.settings.long_line
-        )
-        repeated = ~self._are_new(hash_selected(chunk.lines, counts))
-        return without_lines(chunk.lines, np.flatnonzero(counts)[repeated])
-
     def _are_new(self, hashes: np.ndarray) -> np.ndarray:
-        new = np.zeros(len(hashes), np.bool_)
-        for number, digest in enumerate(hashes.tolist()):
-            new[number] = digest not in self._seen
+        new = []
+        for digest in hashes.tolist():
+            new.append(digest not in self._seen)
             self._seen.add(digest)
         self.compared += len(new)
-        self.repeated += int((~new).sum())
-        return new
+        self.repeated += new.count(False)
+        return np.array(new, np.bool_)
 
 
 def _kind(source: Source) -> str:

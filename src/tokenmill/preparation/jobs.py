@@ -29,16 +29,7 @@ from tokenmill.executors.numbered import JobPart, NotReady, PartExecutor, StageR
 from tokenmill.preparation.planning.inputs import Inputs, ValInput
 from tokenmill.preparation.planning.limits import decide_limits, fit_into_memory
 from tokenmill.preparation.planning.plan import Plan, read_plan
-from tokenmill.preparation.planning.settings import (
-    DETAILS,
-    NO_DETAILS,
-    USUAL_RUN,
-    Details,
-    Run,
-    Settings,
-    SettingsKeywords,
-    with_details,
-)
+from tokenmill.preparation.planning.settings import Details, Run, Settings, SettingsKeywords
 from tokenmill.preparation.prepare import choose_inputs, make_plan, publish, run_stages
 from tokenmill.preparation.stage_table import stages_for
 from tokenmill.preparation.stages.accounts import Summary
@@ -103,7 +94,7 @@ class JobReport:
         return self.stages[-1].missing if self.stages else ()
 
 
-@takes_keywords_of(Settings, but=DETAILS)
+@takes_keywords_of(Settings, but=Details.__dataclass_fields__)
 def plan(
     inputs: Inputs,
     out_dir: Folder,
@@ -111,14 +102,14 @@ def plan(
     val_input: ValInput | None = None,
     append: bool = False,
     overwrite: bool = False,
-    details: Details = NO_DETAILS,
-    run: Run = USUAL_RUN,
+    details: Details = Details(),
+    run: Run = Run(),
     **settings: Unpack[SettingsKeywords],
 ) -> Plan | Summary:
     """Write the plan of a preparation; or say that it was done before. Arguments of `prepare`."""
     refuse_fields("plan", run, "engine", "ray_address")
     memory = fit_into_memory(1, run.max_ram)
-    given = with_details(settings, details)
+    given = details.added_to(settings)
     with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
         wanted, sources = choose_inputs(target, inputs, val_input, given, run)
         if done := target.already_done(wanted, sources):
@@ -168,7 +159,7 @@ def finish(
     folder: Folder,
     *,
     workers: int | None = None,
-    run: Run = USUAL_RUN,
+    run: Run = Run(),
 ) -> Summary | None:
     """Do whatever is missing, then write the manifest; None where that was done before."""
     started = time.monotonic()

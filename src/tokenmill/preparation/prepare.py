@@ -33,6 +33,7 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
 from tokenmill.executors.executor import Engine, Executor
+from tokenmill.preparation.planning import limits
 from tokenmill.preparation.planning.inputs import (
     HeldOut,
     Inputs,
@@ -40,26 +41,8 @@ from tokenmill.preparation.planning.inputs import (
     find_inputs,
     notes_on_inputs,
 )
-from tokenmill.preparation.planning.limits import (
-    Memory,
-    check_space,
-    choose_shard_size,
-    decide_limits,
-    fit_into_memory,
-    has_room_for_text,
-    is_small_job,
-)
 from tokenmill.preparation.planning.plan import PREVIOUS_FILE, Plan, begin, keep_tokenizer
-from tokenmill.preparation.planning.settings import (
-    DETAILS,
-    NO_DETAILS,
-    USUAL_RUN,
-    Details,
-    Run,
-    Settings,
-    SettingsKeywords,
-    with_details,
-)
+from tokenmill.preparation.planning.settings import Details, Run, Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import Preparation, compares_documents, compares_lines
 from tokenmill.preparation.stages.accounts import (
     PreparationOutcome,
@@ -82,7 +65,7 @@ from tokenmill.text.inputs.units import (
 from tokenmill.tokens.tokenizer import say_if_slow
 
 
-@takes_keywords_of(Settings, but=DETAILS)
+@takes_keywords_of(Settings, but=Details.__dataclass_fields__)
 def prepare(
     inputs: Inputs,
     out_dir: str | os.PathLike[str],
@@ -91,8 +74,8 @@ def prepare(
     workers: int | None = None,
     append: bool = False,
     overwrite: bool = False,
-    details: Details = NO_DETAILS,
-    run: Run = USUAL_RUN,
+    details: Details = Details(),
+    run: Run = Run(),
     **settings: Unpack[SettingsKeywords],
 ) -> Summary:
     """Tokenize text files into a new dataset at `out_dir`, or resume a run that was stopped.
@@ -112,9 +95,9 @@ def prepare(
     is done in the folder `Run(work_dir=...)`. `Run` and `Details` are in `tokenmill.preparation`.
     """
     started = time.monotonic()
-    memory = fit_into_memory(workers, run.max_ram)
+    memory = limits.fit_into_memory(workers, run.max_ram)
     engine = Engine(run.engine, workers, run.ray_address)
-    given = with_details(settings, details)
+    given = details.added_to(settings)
     with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
         wanted, sources = choose_inputs(target, inputs, val_input, given, run)
         summary = target.already_done(wanted, sources)
@@ -147,10 +130,8 @@ def choose_inputs(
     if held_out:
         check_splits(settings, sources, target.previous)
     is_given = "tokens_per_shard" in given or target.previous is not None
-    size = choose_shard_size(settings, sources, is_given=is_given)
-    if size != settings.tokens_per_shard:
-        settings = replace(settings, tokens_per_shard=size)
-    return settings, sources
+    size = limits.choose_shard_size(settings, sources, is_given=is_given)
+    return replace(settings, tokens_per_shard=size), sources
 
 
 def make_plan(
@@ -158,13 +139,13 @@ def make_plan(
     settings: Settings,
     sources: Sequence[Source],
     given: dict[str, Any],
-    memory: Memory,
+    memory: limits.Memory,
     run: Run,
 ) -> Plan:
     """Write the plan, or resume the same one."""
     plan = target.plan(settings, sources, memory.chunk_bytes)
     plan = cut_inputs(plan, choose_unit_bytes(sources, run.unit_bytes))
-    check_space(plan)
+    limits.check_space(plan)
     tokenizer = target.tokenizer(settings, given)
     say = run.progress.say
     if tokenizer is not None:
@@ -177,19 +158,18 @@ def make_plan(
 
 def cut_inputs(plan: Plan, unit_bytes: int) -> Plan:
     """Return the plan with units; large compressed files are cut too if there is room to unpack."""
-    sources = plan.sources
-    unpacked = worth_unpacking(sources)
-    if unpacked and not has_room_for_text(plan):
-        unpacked = []
-    units = cut_into_units(sources, unit_bytes, unpacked=unpacked)
-    return replace(plan, units=tuple(group_small_files(units, sources, unit_bytes)))
+    unpacked = worth_unpacking(plan.sources) if limits.has_room_for_text(plan) else []
+    units = cut_into_units(plan.sources, unit_bytes, unpacked=unpacked)
+    return replace(plan, units=tuple(group_small_files(units, plan.sources, unit_bytes)))
 
 
-def carry_out(plan: Plan, target: Target, memory: Memory, engine: Engine, run: Run) -> Summary:
+def carry_out(
+    plan: Plan, target: Target, memory: limits.Memory, engine: Engine, run: Run
+) -> Summary:
     """Run all stages, with as many workers as fit, and publish what they made."""
     workspace = plan.workspace
-    processes = decide_limits(plan, memory)
-    if engine.workers is None and is_small_job(plan):
+    processes = limits.decide_limits(plan, memory)
+    if engine.workers is None and limits.is_small_job(plan):
         processes = 1
     workspace.take_up()
     if engine.kind != "local":
@@ -222,15 +202,10 @@ def run_stages(
     find_documents(this)
     was_by_hash = previous is not None and previous.settings.get("split") == "hash"
     counts = this.run("decide")
-    decision, decided = choose_split(
-        plan,
-        this.first_decision,
-        counts,
-        by_hash=was_by_hash,  # each document keeps its split
-    )
+    # Where documents were split by hash before, each keeps its split.
+    decision, decided = choose_split(plan, this.first_decision, counts, by_hash=was_by_hash)
     this.layout = make_layout(plan, decision, decided.tokens, first=this.first)
-    shards = this.run("assemble")
-    return PreparationOutcome.of(plan, decision, decided, shards)
+    return PreparationOutcome.of(plan, decision, decided, this.run("assemble"))
 
 
 def find_documents(this: Preparation) -> None:

@@ -5,11 +5,6 @@ no cleaning and no deduplication (not a byte of the text is changed), and one ar
 shards. The text is one document and gets no end-of-text id; with `separator`, each document between
 separators gets one.
 
-  plan     cut the text into units                                  plan.py
-  encode   encode one unit at a time                                stages/encode.py
-  join     encode the text between two units                        stages/encode.py
-  write    copy the ids into one .npy, hash it, read it back        stages/assemble.py
-
 The work is in the hidden folder `.corpus.npy.work` until the array is complete; a run that was
 stopped resumes there, and the bytes are the same. `corpus.tokenizer_state.json`, next to the array,
 is enough to decode it elsewhere. One core: for many files or several cores use `prepare`.
@@ -18,7 +13,7 @@ is enough to decode it elsewhere. One core: for many files or several cores use 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +52,6 @@ from tokenmill.tokens.tokenizer import Tokenizer, say_if_slow
 
 DTYPES = ("uint16", "uint32", "int32", "int64")
 PIECE = 1 << 20  # bytes of one document that are encoded together
-READ_RULES = ReadRules(long_line=PIECE)
 AGAIN = "force=True writes it again"
 # Hints for errors of the stages, which name options that only `prepare` has.
 HINTS = {
@@ -113,7 +107,7 @@ def pretokenize(
         raise ValueError("separator is empty; leave it out to take a file as one document")
     progress = progress or Progress()
     sources = _find_texts([paths] if isinstance(paths, str | os.PathLike) else paths)
-    with _own_hints():
+    try:
         encoder = _choose_tokenizer(tokenizer, sources)
         say_if_slow(encoder, progress.say)
         kind = choose_dtype(encoder, dtype)
@@ -123,6 +117,11 @@ def pretokenize(
             found or array.write(progress, unit_bytes)
             for found, array in zip(kept, arrays, strict=True)
         ]
+    except TokenmillError as error:
+        for option, hint in HINTS.items():
+            if option in (error.hint or ""):
+                error.hint = hint
+        raise
 
 
 @dataclass(frozen=True)
@@ -191,10 +190,7 @@ class TextArray:
         rename_durably(array, self.npy)
 
     def find_kept(self) -> Pretokenized | None:
-        """Return the array that is there, if it is newer than the text.
-
-        It must be what was asked for.
-        """
+        """Return the array that is there, if it is newer than the text; refuse another one."""
         if not self.npy.exists() or self.npy.stat().st_mtime_ns < self.source.mtime_ns:
             return None
         newer = f"{self.npy} is newer than {self.source.name}, but"
@@ -294,21 +290,9 @@ def _choose_tokenizer(tokenizer: str | Tokenizer, sources: list[Source]) -> Toke
         return tokenizer
     if tokenizer != "chars":
         return load(tokenizer)
-    rules = replace(READ_RULES, cuts=AT_CHARACTERS)
+    rules = ReadRules(long_line=PIECE, cuts=AT_CHARACTERS)
     characters = set[str]()
     for source in sources:
         for chunk in read_unit(source, Unit(0, 0, source.size), rules):
             characters |= chars_of(chunk.texts)
     return CharsTokenizer.build(characters)
-
-
-@contextmanager
-def _own_hints() -> Iterator[None]:
-    """Name the options of this command in errors, not those of `prepare`."""
-    try:
-        yield
-    except TokenmillError as error:
-        for option, hint in HINTS.items():
-            if option in (error.hint or ""):
-                error.hint = hint
-        raise

@@ -15,15 +15,7 @@ from tokenmill.errors import SettingsMismatchError
 from tokenmill.executors.executor import Engine
 from tokenmill.preparation.planning.limits import check_space, fit_into_memory
 from tokenmill.preparation.planning.plan import begin
-from tokenmill.preparation.planning.settings import (
-    NO_DETAILS,
-    USUAL_RUN,
-    Details,
-    Run,
-    Settings,
-    SettingsKeywords,
-    with_details,
-)
+from tokenmill.preparation.planning.settings import Details, Run, Settings, SettingsKeywords
 from tokenmill.preparation.prepare import carry_out
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.stages.token_inputs import cut_into_documents, find_splits
@@ -42,8 +34,8 @@ def retokenize(
     *,
     workers: int | None = None,
     overwrite: bool = False,
-    details: Details = NO_DETAILS,
-    run: Run = USUAL_RUN,
+    details: Details = Details(),
+    run: Run = Run(),
     **settings: Unpack[SettingsKeywords],
 ) -> Summary:
     """Write the documents of the dataset at `src` to a new dataset with another tokenizer.
@@ -57,7 +49,7 @@ def retokenize(
     refuse_fields("retokenize", details, "dedup_min_chars", "document_is", "long_line")
     refuse_fields("retokenize", run, "engine", "ray_address")
     memory = fit_into_memory(workers, run.max_ram)
-    given = {"val_fraction": 0.0, **with_details(settings, details)}
+    given = {"val_fraction": 0.0, **details.added_to(settings)}
     with open_target(out_dir, run, append=False, overwrite=overwrite) as target:
         if os.path.realpath(src) == os.path.realpath(target.out_dir):
             raise SettingsMismatchError(

@@ -171,8 +171,11 @@ class Preparation:
         """Say which input was read, and what to do."""
         if isinstance(error, WorkerDiedError):
             if stage.per == UNIT:
+                unit = self.plan.units[error.task]
                 error.source = self.plan.name_of(error.task)
-                error.message += f", reading {self.plan.range_of(error.task)}"
+                error.message += f", reading {error.source}"
+                if unit.num_sources == 1:
+                    error.message += f" from {unit.start:,} to {unit.stop:,}"
             elif stage.per == PACKED_FILE:
                 error.source = self.plan.sources[self.plan.packed_sources[error.task]].name
                 error.message += f", unpacking {error.source}"
@@ -237,66 +240,28 @@ class Stage:
         return task
 
 
+# fmt: off
 STAGES = (
     Stage("unpack", "stages.unpack.unpack_file", PACKED_FILE, "unpacked", _has_packed_files),
     Stage("characters", "stages.unit_text.find_characters", UNIT, "characters", _learns_characters),
-    Stage(
-        "existing-lines",
-        "stages.duplicates.hash_existing_lines",
-        OLD_SHARD,
-        "lines",
-        _adds_lines,
-        ("lines",),
-    ),
-    Stage(
-        "lines",
-        "stages.cleaned_text.hash_lines",
-        UNIT,
-        "lines",
-        compares_lines,
-        ("first", "lines", "keep_text"),
-        "{unit}",
-    ),
-    Stage(
-        "line-duplicates",
-        "stages.duplicates.search_partition",
-        LINES,
-        "lines",
-        compares_lines,
-        ("lines",),
-        "search-{number}",
-    ),
+    Stage("existing-lines", "stages.duplicates.hash_existing_lines", OLD_SHARD, "lines",
+          _adds_lines, ("lines",)),
+    Stage("lines", "stages.cleaned_text.hash_lines", UNIT, "lines",
+          compares_lines, ("first", "lines", "keep_text"), "{unit}"),
+    Stage("line-duplicates", "stages.duplicates.search_partition", LINES, "lines",
+          compares_lines, ("lines",), "search-{number}"),
     Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines", "first")),
     Stage("join", "stages.encode.join_units", "preparation", "joined"),
-    Stage(
-        "existing-documents",
-        "stages.duplicates.hash_existing_documents",
-        OLD_SHARD,
-        "documents",
-        _adds_documents,
-        ("documents",),
-    ),
-    Stage(
-        "documents",
-        "stages.duplicates.hash_documents",
-        PART,
-        "documents",
-        compares_documents,
-        ("first", "documents"),
-        "{unit}",
-    ),
-    Stage(
-        "document-duplicates",
-        "stages.duplicates.search_partition",
-        DOCUMENTS,
-        "documents",
-        compares_documents,
-        ("documents",),
-        "search-{number}",
-    ),
+    Stage("existing-documents", "stages.duplicates.hash_existing_documents", OLD_SHARD, "documents",
+          _adds_documents, ("documents",)),
+    Stage("documents", "stages.duplicates.hash_documents", PART, "documents",
+          compares_documents, ("first", "documents"), "{unit}"),
+    Stage("document-duplicates", "stages.duplicates.search_partition", DOCUMENTS, "documents",
+          compares_documents, ("documents",), "search-{number}"),
     Stage("decide", "stages.decide.count_decisions", PART, "decisions", shared=("first_decision",)),
     Stage("assemble", "stages.assemble.assemble_shard", SHARD, "shards"),
 )
+# fmt: on
 NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
     PACKED_FILE: lambda run: len(run.plan.packed_sources),
     "preparation": lambda run: 1,

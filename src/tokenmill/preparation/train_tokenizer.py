@@ -10,8 +10,7 @@ is encoded is the text itself). Then, instead of shards, there are:
                  the outcome; tokenizer.json, last: with it, the tokenizer is complete
 
 No clock, host name, worker count or absolute path is in any of the files: they are the same for any
-number of workers, run through or killed and started again. Memory holds the different words, never
-the text; with `max_ram` rare words may be left out.
+number of workers, run through or killed and started again.
 """
 
 import os
@@ -26,17 +25,11 @@ import orjson
 from tokenmill.base.atomic import write_atomically
 from tokenmill.base.human import plural
 from tokenmill.base.signatures import refuse_fields, takes_keywords_of
-from tokenmill.errors import BadInputError, SettingsMismatchError
+from tokenmill.errors import BadInputError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.preparation.count_words import choose_words, count_all_words
+from tokenmill.preparation.planning import limits
 from tokenmill.preparation.planning.inputs import Inputs, find_inputs
-from tokenmill.preparation.planning.limits import (
-    Memory,
-    check_space,
-    decide_limits,
-    fit_into_memory,
-    is_small_job,
-)
 from tokenmill.preparation.planning.plan import (
     Plan,
     begin,
@@ -45,20 +38,15 @@ from tokenmill.preparation.planning.plan import (
     read_plan,
 )
 from tokenmill.preparation.planning.settings import (
-    DETAILS,
-    NO_DETAILS,
-    USUAL_RUN,
     Details,
     Run,
     Settings,
     SettingsKeywords,
     list_other_settings,
-    with_details,
 )
 from tokenmill.preparation.prepare import cut_inputs, find_documents
 from tokenmill.preparation.stage_table import Preparation
-from tokenmill.preparation.workspace.target import hold_workspace
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.target import hold_workspace, refuse_strange_folder
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.tokens.bytes_and_chars import BytesTokenizer
@@ -100,7 +88,7 @@ class Training:
     seconds: float = 0.0
 
 
-@takes_keywords_of(Settings, but=(*NOT_TRAINING, *DETAILS))
+@takes_keywords_of(Settings, but=(*NOT_TRAINING, *Details.__dataclass_fields__))
 def train_tokenizer(
     inputs: Inputs,
     out_dir: str | os.PathLike[str],
@@ -110,8 +98,8 @@ def train_tokenizer(
     special: Sequence[str] = (END_OF_TEXT,),
     workers: int | None = None,
     overwrite: bool = False,
-    details: Details = NO_DETAILS,
-    run: Run = USUAL_RUN,
+    details: Details = Details(),
+    run: Run = Run(),
     **settings: Unpack[SettingsKeywords],
 ) -> Training:
     """Train a byte-level BPE tokenizer, or resume a training that was stopped.
@@ -131,18 +119,24 @@ def train_tokenizer(
     check_pattern(pattern)
     refuse_fields("train_tokenizer", details, "token_pattern")
     refuse_fields("train_tokenizer", run, "engine", "ray_address", "work_dir")
-    memory = fit_into_memory(workers, run.max_ram)
-    given = with_details(settings, details)
+    memory = limits.fit_into_memory(workers, run.max_ram)
+    given = details.added_to(settings)
     asked = Settings(**given, tokenizer="bytes", token_pattern=pattern, val_fraction=0.0)
-    refuse_strange(out)
+    refuse_strange_folder(out, _holds_training, "tokenizer that was trained here")
     with hold_workspace(out, break_lock=run.break_lock) as workspace:
         sources = find_inputs(inputs, {}, out, workspace, asked, run.progress)
         wanted = what_is_wanted(asked, sources, vocab_size, special)
         if not overwrite and (found := find_trained(out, wanted, sources)) is not None:
             return Training(**found, already_there=True)
-        if overwrite:
-            _clear_other_work(workspace, asked, sources)
-        plan = _begin(workspace, asked, sources, memory, run)
+        found_plan = read_plan(workspace) if overwrite else None
+        if found_plan is not None and list_differences(asked, sources, found_plan):
+            workspace.clear(keep=[os.path.basename(source.path) for source in sources])
+        plan = Plan(workspace, asked, tuple(sources), (), memory.chunk_bytes)
+        plan = cut_inputs(plan, run.unit_bytes)
+        limits.check_space(plan, shards=False)
+        bytes_as_ids = BytesTokenizer(cut_at="words" if pattern in PATTERNS else "nothing")
+        plan = begin(plan, bytes_as_ids, say=run.progress.say)
+        workspace.take_up()
         files, counted = _count(plan, memory, workers, run)
         words = choose_words(files, memory.max_ram)
         if not len(words.counts):
@@ -161,7 +155,11 @@ def train_tokenizer(
             "left_out_words": words.left_out,
             "least_count": words.least_count,
         }
-        write_trained(out, trained, wanted, outcome)
+        about = {"asked": wanted, "outcome": outcome}
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        write_atomically(out / RANK_FILE, trained.to_tiktoken())
+        write_atomically(out / TRAINING_FILE, orjson.dumps(about, option=options))
+        write_atomically(out / JSON_FILE, trained.to_tokenizer_json())
         workspace.remove()
     return Training(**outcome, seconds=round(time.monotonic() - started, 3))
 
@@ -184,25 +182,11 @@ def check_vocabulary(vocab_size: int, special: Sequence[str]) -> int:
     return vocab_size - least
 
 
-def _begin(
-    workspace: Workspace, settings: Settings, sources: Sequence[Source], memory: Memory, run: Run
-) -> Plan:
-    """Write the plan, or take up the same one."""
-    plan = Plan(workspace, settings, tuple(sources), (), memory.chunk_bytes)
-    plan = cut_inputs(plan, run.unit_bytes)
-    check_space(plan, shards=False)
-    tokenizer = BytesTokenizer(cut_at="words" if settings.token_pattern in PATTERNS else "nothing")
-    plan = begin(plan, tokenizer, say=run.progress.say)
-    workspace.take_up()
-    return plan
-
-
 def _count(
-    plan: Plan, memory: Memory, workers: int | None, run: Run
+    plan: Plan, memory: limits.Memory, workers: int | None, run: Run
 ) -> tuple[list[Path], dict[str, int]]:
-    """Return files of all words, each word once, and counts of their text."""
-    processes = decide_limits(plan, memory)
-    if workers is None and is_small_job(plan):
+    processes = limits.decide_limits(plan, memory)
+    if workers is None and limits.is_small_job(plan):
         processes = 1
     with LocalExecutor(processes) as executor:
         this = Preparation(plan, None, executor, run.progress)
@@ -210,24 +194,8 @@ def _count(
         return count_all_words(this)
 
 
-def _clear_other_work(workspace: Workspace, settings: Settings, sources: Sequence[Source]) -> None:
-    """Remove the work of a training that was stopped, if it is not the one that is wanted."""
-    found = read_plan(workspace)
-    if found is not None and list_differences(settings, sources, found):
-        workspace.clear(keep=[os.path.basename(source.path) for source in sources])
-
-
-def refuse_strange(folder: Path) -> None:
-    """Refuse a folder that holds something else."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, but a tokenizer is a folder; name another output")
-    strangers = sorted(os.listdir(folder)) if folder.exists() else []
-    if strangers and not {TRAINING_FILE, PREPARATION_FOLDER} & set(strangers):
-        raise SettingsMismatchError(
-            f"{folder} holds {plural(len(strangers), 'file')} (such as {strangers[0]!r}) but no "
-            "tokenizer that was trained here",
-            hint="name an empty or new folder; only what tokenmill made is ever replaced",
-        )
+def _holds_training(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (TRAINING_FILE, PREPARATION_FOLDER))
 
 
 def what_is_wanted(
@@ -267,14 +235,3 @@ def find_trained(
         hint = "use another folder, or overwrite=True to replace it"
         raise other_settings(f"{folder} holds a tokenizer", lines, hint)
     return outcome
-
-
-def write_trained(
-    folder: Path, trained: TrainedTokenizer, wanted: Mapping[str, Any], outcome: Mapping[str, Any]
-) -> None:
-    """Write all files, each whole or not at all."""
-    about = {"asked": wanted, "outcome": outcome}
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    write_atomically(folder / RANK_FILE, trained.to_tiktoken())
-    write_atomically(folder / TRAINING_FILE, orjson.dumps(about, option=options))
-    write_atomically(folder / JSON_FILE, trained.to_tokenizer_json())

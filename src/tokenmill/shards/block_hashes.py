@@ -58,18 +58,24 @@ def to_bytes(manifest: Manifest, blocks: Mapping[str, str]) -> bytes | None:
 def parse(data: bytes, manifest: Manifest) -> dict[str, str]:
     """The entries of each shard that are sound, as hex; the opposite of `to_bytes`."""
     found: dict[str, str] = {}
-    ranges = itertools.pairwise(find_starts(manifest).tolist())
-    for shard, (start, stop) in zip(manifest.shards, ranges, strict=True):
+    ranges = find_ranges(manifest)
+    for shard in manifest.shards:
+        start, stop, _ = ranges[shard.file]
         stated = data[start : start + _DIGEST].hex()
         if data.startswith(MAGIC) and stated == shard.xxh3_128 and stop <= len(data):
             found[shard.file] = data[start + _DIGEST : stop].hex()
     return found
 
 
-def find_starts(manifest: Manifest) -> np.ndarray:
-    """Where the entry of each shard begins in the file, which is where the one before it ends."""
+def find_ranges(manifest: Manifest) -> dict[str, tuple[int, int, int]]:
+    """Where each shard is in the file: its first byte, its end, and the end of the file."""
     sizes = [_DIGEST + 8 * num_blocks(shard) for shard in manifest.shards]
-    return np.cumsum([len(MAGIC), *sizes])
+    edges = list(itertools.accumulate(sizes, initial=len(MAGIC)))
+    ranges = itertools.pairwise(edges)
+    return {
+        shard.file: (start, stop, edges[-1])
+        for shard, (start, stop) in zip(manifest.shards, ranges, strict=True)
+    }
 
 
 def read_entry(data: bytes, digest: str) -> np.ndarray | None:

@@ -1,8 +1,7 @@
 """Where every token goes: prefix sums over the parts give each shard its range of the axis.
 
-A *part* is one file of encoded documents, in input order. For every split the tokens of the
-parts, one after another, form one axis; shard number k holds `tokens_per_shard` of it. Only the
-total of each part is needed, so that the layout of a trillion tokens is a few megabytes.
+A *part* is one file of encoded documents, in input order. The tokens of the parts of a split form
+one axis; each shard holds `tokens_per_shard` of it. Only the total of each part is needed.
 """
 
 from dataclasses import dataclass

@@ -34,7 +34,6 @@ from tokenmill.shards.manifest import (
     FILE_NAME,
     ITEM_SIZE,
     PREPARATION_FOLDER,
-    EndsEntry,
     Manifest,
     NamedFile,
     PackableEntry,
@@ -136,11 +135,6 @@ def unpacked(file: BinaryIO, entry: PackableEntry) -> BinaryIO:
     return unpacked_stream(file, FRAMED, entry.packed.file, entry.num_bytes)
 
 
-def read_ends(folder: Path, entry: EndsEntry) -> np.ndarray:
-    """Where documents end in a shard: uint64."""
-    return np.frombuffer(b"".join(read_blocks(folder, entry)), "<u8")
-
-
 def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
     names = [shard.file for shard in manifest.shards]
     if subset is None:
@@ -215,7 +209,7 @@ def _check_shard(
     """Read a shard and its index once each; a wrong hash explains the rest, so it ends the list."""
     try:
         digest, largest, found_ends, begins = _read_ids(folder, shard, manifest)
-        ends = read_ends(folder, shard.ends)
+        ends = np.frombuffer(b"".join(read_blocks(folder, shard.ends)), "<u8")
     except CorruptShardError as error:
         file = next(file for file in shard.files if file.file in error.message)
         return [Finding(file.file, "frame", "sound frames", error.message, _FETCH)]

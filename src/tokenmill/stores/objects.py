@@ -158,9 +158,9 @@ def read_part(
     return begin_part(address, start, stop, known, hashed=hashed).result()
 
 
-def read_if_there(address: str, size: int) -> bytes | None:
-    """Return an object of this size that the caller compares with hashes; None without one."""
-    get = partial(get_part, address, 0, size, ObjectStat(size, ""), hashed=True)
+def read_if_there(address: str, start: int, stop: int, size: int) -> bytes | None:
+    """Return bytes of an object of this size, which the caller checks; None without one."""
+    get = partial(get_part, address, start, stop, ObjectStat(size, ""), hashed=True)
     part = call(partial(_unless_missing, get), "read", address)
     return None if part is None else part[0]
 

@@ -140,6 +140,7 @@ class StoreReader(BlockReader):
             with suppress(CorruptShardError):  # it may have been damaged on its way
                 return self._fetch_once(i, number)
             self._tables.drop(i)
+            self._hashes.drop(i)
         return self._fetch_once(i, number)
 
     def _fetch_once(self, i: int, number: int) -> bytes:

@@ -241,8 +241,9 @@ def _failure(kind: str, error: Exception) -> StoreFailure:
         return StoreFailure(kind, 416)
     if status:
         return StoreFailure(kind, int(status[1]), code[1] if code else "")
-    # What obstore has repeated is an HTTP error; anything else is an answer that it cannot read.
-    is_wrong = kind == "failed" and "HTTP error" not in text
+    # What obstore has repeated is an HTTP error, unless a body was cut short (such as that of a
+    # 404); anything else is an answer that it cannot read.
+    is_wrong = kind == "failed" and ("HTTP error" not in text or "response body" in text)
     return StoreFailure("wrong" if is_wrong else kind, text=_short(text))
 
 

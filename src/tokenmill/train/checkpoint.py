@@ -15,15 +15,7 @@ import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from tokenmill.base.atomic import (
-    is_temporary,
-    remove,
-    rename_durably,
-    sync_file,
-    sync_folder,
-    temporary_beside,
-    write_atomically,
-)
+from tokenmill.base import atomic
 from tokenmill.base.hashing import hash_file
 from tokenmill.base.strict_json import parse_object
 from tokenmill.errors import (
@@ -109,7 +101,7 @@ def save(
     final = folder / f"step_{step:08d}"
     if latest(run_dir) == final:
         return final  # nothing was trained since
-    temporary = temporary_beside(final)
+    temporary = atomic.temporary_beside(final)
     temporary.mkdir()
     for name, tensors in zip(TENSORS, (model, optimizer), strict=True):
         torch.save(tensors, temporary / name)
@@ -117,11 +109,11 @@ def save(
     text = json.dumps({"version": VERSION, "step": step, "files": files, **state}, indent=1)
     (temporary / "state.json").write_text(text, encoding="utf-8")
     for path in temporary.iterdir():
-        sync_file(path)
-    sync_folder(temporary)
-    remove(final)  # complete, but never named by `latest`
-    rename_durably(temporary, final)
-    write_atomically(folder / "latest", f"{final.name}\n".encode("ascii"))
+        atomic.sync_file(path)
+    atomic.sync_folder(temporary)
+    atomic.remove(final)  # complete, but never named by `latest`
+    atomic.rename_durably(temporary, final)
+    atomic.write_atomically(folder / "latest", f"{final.name}\n".encode("ascii"))
     remove_leftovers(run_dir, keep=keep)
     return final
 
@@ -130,13 +122,13 @@ def remove_leftovers(run_dir: Path, *, keep: int) -> None:
     """Remove all but `keep` checkpoints, and what a process left that was killed while writing."""
     for folder in (run_dir, run_dir / "checkpoints"):
         for path in folder.glob(".*.tmp"):
-            if is_temporary(path.name):
-                remove(path)
+            if atomic.is_temporary(path.name):
+                atomic.remove(path)
     newest = latest(run_dir)
     if newest is not None:
         others = sorted(p for p in newest.parent.glob("step_*") if p != newest)
         for old in others[: max(0, len(others) - (keep - 1))]:
-            remove(old)
+            atomic.remove(old)
 
 
 def load(

@@ -269,9 +269,14 @@ def load_config(
     config_file: str | None, flags: Mapping[str, Any], *, saved: Mapping[str, Any] | None = None
 ) -> TrainConfig:
     """Merge saved settings, a config file and flags (None: not given), the later winning."""
+    from tokenmill.base.strict_json import parse_object  # not for the help of the command
+
     merged = dict(saved or {})
     if config_file is not None:
-        _update(merged, _read_json(Path(config_file)))
+        path = Path(config_file)
+        if not path.is_file():
+            raise FileNotFoundError(f"no config file {path} (looked in {Path.cwd()})")
+        _update(merged, parse_object(path.read_bytes(), str(path)))
     _update(merged, {name: value for name, value in flags.items() if value is not None})
     known = [field.name for field in fields(TrainConfig)]
     for name in merged:
@@ -338,14 +343,6 @@ def number_ranges(text: str, name: str) -> list[range]:
             raise ValueError(f"{name} is {text!r}; expected numbers such as 120,400-410")
         ranges.append(range(int(first), int(last or first) + 1))
     return ranges
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    from tokenmill.base.strict_json import parse_object  # not for the help of the command
-
-    if not path.is_file():
-        raise FileNotFoundError(f"no config file {path} (looked in {Path.cwd()})")
-    return parse_object(path.read_bytes(), str(path))
 
 
 def _or(value: Any, default: Any) -> Any:

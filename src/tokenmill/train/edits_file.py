@@ -18,6 +18,7 @@ then, none keeps it.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,10 +68,8 @@ def apply_line(loader: "BatchLoader | TorchLoader", line: str, where: str) -> di
     step = request.get("step")
     if "kind" not in request or (step is not None and type(step) is not int):
         raise ValueError(f"{where} needs the kind of the edit; its step, if any, is a whole number")
-    fields = {
-        name: value for name, value in request.items() if name not in ("step", "note", "asked")
-    }
-    edit = edit_from_json(fields.pop("kind"), fields)
+    values = {n: value for n, value in request.items() if n not in ("step", "note", "asked")}
+    edit = edit_from_json(values.pop("kind"), values)
     loader.edit(edit, at=step, note=request.get("note"))
     return request
 
@@ -94,18 +93,14 @@ def ask_for(
                 apply_line(loader, line, "a request")
         for line in lines:
             apply_line(loader, line, "the request")
-    _add_lines(run_dir / FILE_NAME, lines)
-    return requests
-
-
-def _add_lines(path: Path, lines: Sequence[str]) -> None:
-    with path.open("ab+") as file:
+    with (run_dir / FILE_NAME).open("ab+") as file:
         file.seek(0)
         before = file.read()
         if before and not before.endswith(b"\n"):  # a line by hand, whose end is missing
             file.write(b"\n")
         file.write("".join(f"{line}\n" for line in lines).encode())
         sync_open_file(file)
+    return requests
 
 
 def edits_of_run(run_dir: Path) -> dict[str, Any]:
@@ -174,28 +169,18 @@ def words_of(edit: Mapping[str, Any], step: int | None = None) -> str:
     return words if step is None or edit["kind"] == "skip" else f"from step {step:,} on: {words}"
 
 
+@dataclass
 class RunEdits:
-    """The edits of a run that lives, on one rank.
+    """The edits of a run that lives, on one rank."""
 
-    `share` is called by all ranks with a text each, and returns the texts of all of them.
-    """
-
-    def __init__(
-        self,
-        run_dir: Path,
-        loader: "TorchLoader",
-        *,
-        is_main: bool,
-        share: Callable[[str], list[str]],
-        say: Callable[[str], object],
-    ) -> None:
-        self.run_dir = run_dir
-        self.loader = loader
-        self.is_main = is_main
-        self.share = share
-        self.say = say
-        self.entries: list[dict[str, Any]] = []
-        """What became of each line of edits.jsonl that was read so far, for the checkpoint."""
+    run_dir: Path
+    loader: "TorchLoader"
+    is_main: bool
+    share: Callable[[str], list[str]]
+    """Called by all ranks with a text each, it returns the texts of all of them."""
+    say: Callable[[str], object]
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    """What became of each line of edits.jsonl that was read so far, for the checkpoint."""
 
     def start(self) -> None:
         """Make the edits that were asked for before the first batch; a wrong line is an error."""

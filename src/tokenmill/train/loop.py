@@ -11,6 +11,7 @@ state to save, and a resumed run draws what the uninterrupted one would have dra
 
 import math
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from tokenmill.base.human import human_duration
 from tokenmill.base.progress import Progress
 from tokenmill.base.signals import StopRequest
 from tokenmill.batches.batch_form import BatchForm
-from tokenmill.errors import Stopped, TokenmillError
+from tokenmill.errors import FormatError, Stopped, TokenmillError
 from tokenmill.torch.bits_per_byte import TextBytes, bits_per_byte
 from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
@@ -38,7 +39,8 @@ from tokenmill.train.metrics import RunRecord
 from tokenmill.train.model import GPT, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.run_page import trained_part
-from tokenmill.train.validation import Validation
+
+VALIDATION_SEED = 0  # not the run's seed, so that runs can be compared
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,50 @@ class StepLoss(NamedTuple):
     number: int
     data_step: int
     loss: Tensor
+
+
+class Validation:
+    """Fixed batches of one validation set: the same windows on any number of ranks.
+
+    The first batches of one fixed shuffle are read once and kept; windows whatever the rows of the
+    training are. Ranks take turns on whole batches, and the sums are put together in batch order:
+    the loss has the same bits on any number of ranks of one kind of machine.
+    """
+
+    def __init__(self, name: str, data: TrainingData, config: TrainConfig) -> None:
+        held_out = data.held_out[name]
+        block_size = config.block_size
+        num_tokens = held_out.num_tokens
+        num_windows = max(0, num_tokens - 1) // block_size
+        if num_windows == 0:
+            raise FormatError(
+                f"the validation split {name} has {num_tokens:,} tokens; "
+                f"one window of block_size {block_size} needs {block_size + 1:,}",
+                hint="a smaller block_size=, more held-out data, or eval_interval=0",
+            )
+        batch_size = min(config.eval_batch_size, num_windows)
+        loader = TorchLoader(
+            held_out,
+            batch_size=batch_size,
+            block_size=block_size,
+            seed=VALIDATION_SEED,
+            rank=0,
+            world_size=1,
+            vocab_size=data.vocab_size,
+            documents=data.documents,
+            form=BatchForm(prefetch=0),
+        )
+        num_batches = min(config.eval_batches, num_windows // batch_size)
+        self.batches = [next(loader) for _ in range(num_batches)]
+
+    def loss(self, sum_of_losses: Callable[[TorchBatch], Tensor], ranks: Ranks) -> float:
+        """Mean loss over all targets of the fixed batches, the same on every rank."""
+        sums = torch.zeros(len(self.batches), dtype=torch.float64)
+        with torch.no_grad():
+            for i in range(ranks.rank, len(self.batches), ranks.world_size):
+                sums[i] = sum_of_losses(self.batches[i]).double().cpu()
+        sum_over_ranks(sums)  # every other rank adds zero, which is exact
+        return float(sums.sum()) / sum(batch.num_targets for batch in self.batches)
 
 
 class Trainer:
@@ -89,7 +135,6 @@ class Trainer:
         self.val_losses: dict[str, float] = {}
         self._seconds = 0.0  # of all steps, without validation and checkpoints
         self._waited = 0.0  # seconds of these, for data
-        self._at_last_line = (0, 0.0, 0.0)  # step, seconds and waited at the last line of metrics
         self._unchecked: list[StepLoss] = []
         self._last_batches: list[TorchBatch] = []  # none before the first step
         has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
@@ -117,11 +162,7 @@ class Trainer:
         )
         self._text_bytes = TextBytes(data.tokenizer, data.vocab_size)
         self.edits = RunEdits(
-            config.run_dir,
-            self.loader,
-            is_main=self.is_main,
-            share=texts_of_ranks,
-            say=progress.say,
+            config.run_dir, self.loader, self.is_main, texts_of_ranks, progress.say
         )
         self.validations = {
             name: Validation(name, data, config) for name in data.held_out if config.eval_interval
@@ -135,6 +176,7 @@ class Trainer:
         model = self._wrap()
         if self.step == 0:
             self._evaluate()
+        # Step, seconds and waited at the last line of metrics.
         self._at_last_line = (self.step, 0.0, 0.0)
         self._meter = self.progress.begin("step", config.max_iters)
         self._meter.skip(self.step)

@@ -29,7 +29,6 @@ class RunRecord:
     """The numbers of a run, written by the main rank; other ranks write nothing."""
 
     def __init__(self, config: TrainConfig, *, is_main: bool, from_step: int) -> None:
-        """Start, or continue after `from_step`."""
         self.config = config
         self.path = config.run_dir / "metrics.jsonl"
         self._trained_on: Html | None = None

@@ -142,7 +142,16 @@ def _open_splits(
 
 def _open_one(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, TokenDataset]]:
     if config.input_file is not None:
-        return _open_text(config, config.input_file, say)
+        splits = ["train", "val"] if config.eval_interval else ["train"]
+        opened = open_text(
+            config.input_file,
+            splits,
+            tokenizer=config.tokenizer or "gpt2",
+            say=say,
+            warn=lambda text: say(f"warning: {text}"),
+        )
+        by_split = dict(zip(splits, opened, strict=True))
+        return by_split.pop("train"), by_split
     path = config.dataset_dir or config.train_data_path
     assert path is not None
     has_val_file = config.val_data_path is not None  # then both files are used whole
@@ -157,19 +166,6 @@ def _open_one(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, To
         with suppress(FormatError) if whole.named_splits else nullcontext():  # `val` may be missing
             held_out[name] = _open(config, path, name, _say_nothing)
     return train, held_out
-
-
-def _open_text(
-    config: TrainConfig, path: str, say: Say
-) -> tuple[TokenDataset, dict[str, TokenDataset]]:
-    train, *held_out = open_text(
-        path,
-        ["train", "val"] if config.eval_interval else ["train"],
-        tokenizer=config.tokenizer or "gpt2",
-        say=say,
-        warn=lambda text: say(f"warning: {text}"),
-    )
-    return train, dict(zip(["val"], held_out, strict=False))
 
 
 def _open(config: TrainConfig, path: str, split: str, say: Say) -> TokenDataset:
@@ -191,7 +187,6 @@ def _has_ids_only(config: TrainConfig) -> bool:
 
 
 def _open_train(config: TrainConfig) -> TokenDataset | Mixture:
-    """Open only the data to train on, and say nothing."""
     return _open_splits(replace(config, eval_interval=0), _say_nothing)[0]
 
 

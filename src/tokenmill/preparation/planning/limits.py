@@ -1,8 +1,5 @@
 """What fits: workers and documents into the memory, tokens onto the disk, shards into a manifest.
 
-A worker costs its interpreter and its tokenizer's tables, plus a multiple of the chunk it works
-on: the text, its cleaned copy, its lines, its ids. Neither number changes a byte of the result.
-
 A row of JSON lines, CSV or parquet is held whole, and so is any document where the tokenizer allows
 no cut. For one such document, on one worker at a time, half of the memory is kept free, or all that
 one worker leaves of it. What a byte of such a document costs at its peak was measured on 40 to 85
@@ -13,10 +10,6 @@ says. The limit follows from the memory alone, never from the number of workers.
 The limits are next to the plan, not in it: under `--on_bad_input error` a larger document ends the
 run, and the same command with more memory resumes it. Where such documents are dropped, the limits
 of the first run hold to the end.
-
-A shard has 10,000,000 tokens unless the user says otherwise. Where that would make more than
-`MOST_SHARDS`, from 300 GB of text on, it is doubled until it does not: the size depends on the
-sizes of the inputs alone, and is recorded as every other setting is.
 """
 
 import fcntl
@@ -82,9 +75,10 @@ def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
     workers = workers or len(os.sched_getaffinity(0))
     if max_ram is None:
         return Memory(workers, CHUNK_BYTES)
-    allowed = parse_bytes(max_ram) - PER_DRIVER
+    num_bytes = parse_bytes(max_ram)
+    allowed = num_bytes - PER_DRIVER
     if allowed >= FULL_WORKER:
-        return Memory(min(workers, allowed // FULL_WORKER), CHUNK_BYTES, parse_bytes(max_ram))
+        return Memory(min(workers, allowed // FULL_WORKER), CHUNK_BYTES, num_bytes)
     chunk = (allowed - PER_WORKER) // PER_CHUNK_BYTE
     if chunk < SMALLEST_CHUNK:
         least = PER_DRIVER + PER_WORKER + PER_CHUNK_BYTE * SMALLEST_CHUNK
@@ -92,7 +86,7 @@ def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
             f"max_ram is {max_ram}, but a preparation needs at least {least >> 20} MiB; "
             f'pass run=Run(max_ram="{-(-least >> 20)}M") or more'
         )
-    return Memory(1, chunk, parse_bytes(max_ram))
+    return Memory(1, chunk, num_bytes)
 
 
 def left_for_document(max_ram: int) -> int:
@@ -241,7 +235,10 @@ def check_space(plan: Plan, *, shards: bool = True) -> None:
 
 
 def choose_shard_size(settings: Settings, sources: Sequence[Source], *, is_given: bool) -> int:
-    """Return the tokens per shard; a size that the user gave stays, if a manifest can list them."""
+    """Return the tokens per shard; a size that the user gave stays, if a manifest can list them.
+
+    Else it is doubled until there are at most `MOST_SHARDS`: a function of the inputs' sizes.
+    """
     is_plain = settings.tokenizer in FEW_TOKENS
     num_tokens = text_bytes(sources, 4) // (1 if is_plain else MANY_TOKENS_OF_OTHERS)
     size = settings.tokens_per_shard

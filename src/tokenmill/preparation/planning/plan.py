@@ -100,12 +100,6 @@ class Plan:
             return sources[0].name
         return f"{len(sources):,} files from {sources[0].name} to {sources[-1].name}"
 
-    def range_of(self, unit: int) -> str:
-        """The same with the bytes or row groups that it reads."""
-        where = self.units[unit]
-        name = self.name_of(unit)
-        return name if where.num_sources > 1 else f"{name} from {where.start:,} to {where.stop:,}"
-
     def is_packed(self, unit: int) -> bool:
         """Whether a unit is a part of a compressed file."""
         where = self.units[unit]
@@ -156,10 +150,7 @@ def begin(
             kept = [os.path.basename(s.path) for s in plan.sources if workspace.holds(s.path)]
             if not restart:
                 _refuse_other_work(plan, found, differences, tokenizer, kept)
-                say(
-                    f"starting over: {workspace.out_dir} holds an unfinished preparation with "
-                    "other settings or inputs"
-                )
+                say(f"starting over: {workspace.out_dir} holds work with other settings or inputs")
             workspace.clear(keep=kept, shards=restart)
             found = None
     if found is None and tokenizer is not None:
@@ -170,11 +161,7 @@ def begin(
 
 
 def _refuse_other_work(
-    plan: Plan,
-    found: Plan,
-    differences: list[str],
-    tokenizer: Tokenizer | None,
-    kept: list[str],
+    plan: Plan, found: Plan, differences: list[str], tokenizer: Tokenizer | None, kept: list[str]
 ) -> None:
     """Refuse to throw away work of other settings or inputs, unless it is little or of no use.
 

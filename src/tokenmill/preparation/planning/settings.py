@@ -5,7 +5,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypedDict
 
@@ -52,16 +52,9 @@ class Details:
     """Lines of more bytes are never duplicates, and a document of more may be encoded in pieces; by
     default 8 MiB."""
 
-
-NO_DETAILS = Details()
-DETAILS = tuple(one.name for one in fields(Details))
-"""Fields of `Settings` that are given as `details`."""
-
-
-def with_details(settings: SettingsKeywords, details: Details) -> dict[str, Any]:
-    """Return all settings that were given."""
-    given = {name: value for name, value in asdict(details).items() if value is not None}
-    return {**settings, **given}
+    def added_to(self, settings: SettingsKeywords) -> dict[str, Any]:
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return {**settings, **given}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +127,6 @@ class Settings:
 
     @cached_property
     def read_rules(self) -> ReadRules:
-        """Settings that readers need."""
         return ReadRules(
             document_is=self.document_is,
             separator=self.separator,
@@ -179,6 +171,3 @@ class Run:
     """Bytes of input that one task reads."""
     progress: Progress = field(default_factory=Progress, repr=False)
     """Shows stages and notes while they happen; by default nothing is shown."""
-
-
-USUAL_RUN = Run()

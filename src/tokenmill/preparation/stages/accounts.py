@@ -15,7 +15,7 @@ from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.decide import DROPPED, Decided, Decision
 from tokenmill.preparation.stages.encode import encoded_units, load_parts
-from tokenmill.preparation.stages.parts import Part, split_of
+from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry
 from tokenmill.text.inputs.open_input import printable
@@ -50,7 +50,19 @@ class PreparationOutcome:
         cls, plan: Plan, decision: Decision, decided: Decided, receipts: Iterable[Receipt]
     ) -> "PreparationOutcome":
         """Sum up what the stages left; `receipts` are those of the shards."""
-        units = UnitTotals.of(plan)
+        counts, dropped = Counter[str](), Counter[str]()
+        by_source = [0] * len(plan.sources)  # documents
+        lines: Counter[int] = Counter()  # of each source, in the units so far
+        bad_input: list[str] = []
+        for where, unit in zip(plan.units, encoded_units(plan), strict=True):
+            counts.update(unit.counts)
+            dropped.update(unit.dropped)
+            for source, number in zip(where.sources, unit.documents_by_source, strict=True):
+                by_source[source] += number
+            for place in unit.bad_input[: MOST_PLACES - len(bad_input)]:
+                name = plan.sources[where.source + place.source].name
+                bad_input.append(f"{name}{_where(place, lines[where.source])}")
+            lines[where.source] += unit.counts.get("lines", 0)
         splits: dict[str, list[ShardEntry]] = {}
         cut_documents = 0
         for shard in receipts:
@@ -61,11 +73,11 @@ class PreparationOutcome:
         without = "files" if plan.held_out_splits else "none"
         return cls(
             splits={name: SplitEntry.of(tuple(entries)) for name, entries in splits.items()},
-            accounts=make_accounts(plan, units, decided),
-            documents_by_source=[units.by_source[number] for number in range(len(plan.sources))],
+            accounts=_make_accounts(plan, counts, dropped, decided),
+            documents_by_source=by_source,
             split=split if plan.settings.val_fraction > 0 else without,
             cut_documents=cut_documents,
-            bad_input=units.bad_input,
+            bad_input=bad_input,
         )
 
     def notes(self, plan: Plan) -> list[str]:
@@ -94,35 +106,7 @@ class PreparationOutcome:
         return found
 
 
-@dataclass
-class UnitTotals:
-    """What all units came to."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    dropped: Counter[str] = field(default_factory=Counter)
-    by_source: Counter[int] = field(default_factory=Counter)
-    """Documents of each source."""
-    bad_input: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, plan: Plan) -> "UnitTotals":
-        """Add up the outcomes of all units, in order."""
-        totals = cls()
-        lines: Counter[int] = Counter()  # of each source, in the units so far
-        for where, unit in zip(plan.units, encoded_units(plan), strict=True):
-            totals.counts.update(unit.counts)
-            totals.dropped.update(unit.dropped)
-            for source, number in zip(where.sources, unit.documents_by_source, strict=True):
-                totals.by_source[source] += number
-            for place in unit.bad_input[: MOST_PLACES - len(totals.bad_input)]:
-                name = plan.sources[where.source + place.source].name
-                totals.bad_input.append(f"{name}{_where(place, lines[where.source])}")
-            lines[where.source] += unit.counts.get("lines", 0)
-        return totals
-
-
 def _where(place: BadInputPlace, lines_before: int) -> str:
-    """The place of bad input in its file as users look for it, and the reason."""
     number = place.number
     shown = {
         "line": f":{lines_before + number}",
@@ -133,14 +117,16 @@ def _where(place: BadInputPlace, lines_before: int) -> str:
     return f"{shown[place.kind]}: {place.reason}"
 
 
-def make_accounts(plan: Plan, units: UnitTotals, decided: Decided) -> dict[str, Any]:
-    """What went in, and what became of it."""
-    counts = units.counts
-    dropped = Counter(units.dropped)
+def _make_accounts(
+    plan: Plan, counts: Counter[str], dropped: Counter[str], decided: Decided
+) -> dict[str, Any]:
+    """What went in, and what became of it; `dropped` before documents were compared."""
     duplicates = decided.documents[:, DROPPED].tolist()
     for part, number in zip(load_parts(plan.workspace.out_dir), duplicates, strict=True):
-        if number:
-            dropped[_reason(plan, part)] += number
+        if number and plan.settings.dedup == "documents":
+            dropped[DUPLICATE] += number
+        elif number:
+            dropped[HELD_OUT if split_of(plan, part) is None else IN_TRAIN] += number
     tokens_dropped = int(decided.tokens[:, DROPPED].sum())
     accounts = {
         "bytes_in": counts["bytes_in"],
@@ -158,13 +144,6 @@ def make_accounts(plan: Plan, units: UnitTotals, decided: Decided) -> dict[str, 
     accounts["tokens_written"] = int(decided.tokens.sum()) - tokens_dropped
     accounts["tokens_dropped"] = tokens_dropped
     return accounts
-
-
-def _reason(plan: Plan, part: Part) -> str:
-    """Why documents of a part were dropped after they were encoded."""
-    if plan.settings.dedup == "documents":
-        return DUPLICATE
-    return HELD_OUT if split_of(plan, part) is None else IN_TRAIN
 
 
 def check_accounts(plan: Plan, outcome: PreparationOutcome) -> None:
@@ -186,8 +165,7 @@ def check_accounts(plan: Plan, outcome: PreparationOutcome) -> None:
     ):
         if left != right:
             raise PrepareError(
-                f"the accounts do not balance: {what} {left:,}, accounted for {right:,}; "
-                f"{accounts}",
+                f"the accounts do not balance: {what} {left:,}, found {right:,}; {accounts}",
                 hint="this is a fault of tokenmill, and nothing was published; please report it",
             )
 
@@ -224,18 +202,15 @@ class Summary:
         return {**asdict(self), "out_dir": printable(self.out_dir)}
 
 
-def _compressed(manifest: Manifest) -> str:
-    shards = manifest.shards
-    plain = sum(shard.num_bytes + shard.ends.num_bytes for shard in shards)
-    there = sum(file.num_bytes for shard in shards for file in shard.files)
-    return f"compressed: {human_bytes(there)} on disk, {there / plain:.2f} of the plain size"
-
-
 def summarize(out_dir: str, manifest: Manifest, notes: list[str]) -> Summary:
     """Read the outcome off the manifest."""
     accounts = manifest.accounts
     if manifest.is_packed:
-        notes = [*notes, _compressed(manifest)]
+        shards = manifest.shards
+        plain = sum(shard.num_bytes + shard.ends.num_bytes for shard in shards)
+        there = sum(file.num_bytes for shard in shards for file in shard.files)
+        size = f"{human_bytes(there)} on disk, {there / plain:.2f} of the plain size"
+        notes = [*notes, f"compressed: {size}"]
     train, val = (manifest.splits.get(name, SplitEntry.of(())) for name in ("train", "val"))
     return Summary(
         out_dir=out_dir,

@@ -5,7 +5,6 @@ shard is a task of its own. For `pretokenize.py`, all ids go into one `.npy` ins
 """
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.shards.layout import ShardPlan, parts_between
 from tokenmill.shards.writer import ShardWriter, check_read_back
 
-TOKENS_AT_ONCE = 1 << 18
-
 
 def assemble_shard(out_dir: str, number: int) -> Receipt:
     """Task: write one shard and its index; return its entry in the manifest."""
@@ -37,7 +34,7 @@ def assemble_shard(out_dir: str, number: int) -> Receipt:
     known = {f"../../{file.file}": (file.num_bytes, file.xxh3_128) for file in entry.files}
     facts = {"split": shard.split, "cut_document": cut, "entry": entry.to_json()}
     if plan.destination is not None:
-        from tokenmill.preparation.workspace.uploads import upload_shard
+        from tokenmill.preparation.workspace.remote_target import upload_shard
 
         facts |= upload_shard(plan, entry)
         known = {}
@@ -49,17 +46,23 @@ def _write_tokens(
 ) -> tuple[np.ndarray, bool]:
     """Write the ids; return where documents end, and whether the end of the shard cuts one."""
     ends = [np.empty(0, np.int64)]
+    length = shard.stop - shard.start
     for part in parts_between(layout.part_starts[shard.axis], shard.start, shard.stop):
         begins = int(layout.part_starts[shard.axis][part]) - shard.start
         described = load_parts(plan.workspace.out_dir)[part]
         lengths = described.rows(plan)["length"].astype(np.int64)
         kept = decisions_on(plan, part, layout.decision) == shard.axis
-        runs = [*_runs_of_tokens(lengths, kept, begins, shard.stop - shard.start)]
-        for ids in _joined(_ids_of_runs(described.token_arrays(plan), runs)):
-            writer.write(ids)
+        if not kept.any():
+            continue
+        place = begins  # in the shard; before it begins, or after it ends, nothing is written
+        for ids in described.token_arrays(plan):
+            if not kept.all():  # then its documents are in one array
+                ids = ids[np.repeat(kept, lengths)]
+            writer.write(ids[max(0, -place) : max(0, length - place)])
+            place += len(ids)
         stops = begins + np.cumsum(lengths[kept])
-        ends.append(stops[(stops > 0) & (stops <= shard.stop - shard.start)])
-    assert writer.num_tokens == shard.stop - shard.start, (shard, writer.num_tokens)
+        ends.append(stops[(stops > 0) & (stops <= length)])
+    assert writer.num_tokens == length, (shard, writer.num_tokens)
     found = np.concatenate(ends)
     cut = shard.ends_split and (not len(found) or bool(found[-1] != writer.num_tokens))
     if cut:
@@ -67,58 +70,8 @@ def _write_tokens(
     return found, cut
 
 
-def _joined(runs: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """The same ids in fewer arrays: where every tenth document is held out, runs are short."""
-    some, size = list[np.ndarray](), 0
-    for run in runs:
-        some.append(run)
-        size += len(run)
-        if size >= TOKENS_AT_ONCE:
-            yield np.concatenate(some) if len(some) > 1 else run
-            some, size = [], 0
-    if some:
-        yield np.concatenate(some)
-
-
-def _ids_of_runs(arrays: Iterable[np.ndarray], runs: Sequence[slice]) -> Iterator[np.ndarray]:
-    """Yield the ids of ascending runs of one sequence, which comes as arrays in order.
-
-    Only a long document has several arrays, and it is one run.
-    """
-    first = 0  # where `ids` begin in the sequence
-    for ids in map(np.asarray, arrays):
-        for run in runs:
-            own = ids[max(0, run.start - first) : max(0, run.stop - first)]
-            if len(own):
-                yield own
-        first += len(ids)
-
-
-def _runs_of_tokens(
-    lengths: np.ndarray, kept: np.ndarray, begins: int, length: int
-) -> Iterator[slice]:
-    """Stretches of a part's tokens that belong into [0, length) of the shard, in order.
-
-    `begins` is where the first kept token of the part is, relative to the shard.
-    """
-    stops = np.cumsum(lengths)
-    starts = stops - lengths
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], kept.view(np.int8), [0]))))
-    place = begins
-    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        start, stop = int(starts[first]), int(stops[last - 1])
-        from_start = max(0, -place)
-        to_stop = min(stop - start, length - place)
-        if to_stop > from_start:
-            yield slice(start + from_start, start + to_stop)
-        place += stop - start
-
-
 def write_npy(plan: Plan, path: Path, dtype: np.dtype[Any]) -> int:
-    """Write the ids of the whole text exactly as NumPy saves them, and read them back.
-
-    Returns their number.
-    """
+    """Write the ids of the whole text as NumPy saves them, read them back, return their number."""
     parts = load_parts(plan.workspace.out_dir)
     num_tokens = sum(part.num_tokens for part in parts)
     if num_tokens and plan.settings.separator is None:

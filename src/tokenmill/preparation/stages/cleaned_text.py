@@ -1,12 +1,13 @@
 """The text of units, cleaned and without repeated lines.
 
 Lines are dropped before a text is encoded, so repeated ones must be known in advance: the stage
-`lines` hashes every line, and leaves 24 bytes for each. So a text is needed twice: if the disk has
-room, it is kept from hashing its lines until it is encoded. No receipt vouches for it, which would
-have to wait for the disk: it is compared with its hash when it is needed, and the source is read
-again where it is gone or damaged.
+`lines` hashes every line, and leaves 24 bytes for each. Reading and cleaning a text costs about as
+much as encoding it: if the disk has room, it is kept from hashing its lines until it is encoded. No
+receipt vouches for it, which would have to wait for the disk: it is compared with its hash when it
+is needed, and the source is read again where it is gone or damaged.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -142,17 +143,13 @@ def changed_lines(plan: Plan) -> list[str]:
 
 
 def _changes(lines: list[bytes]) -> Iterator[str]:
-    for before, after in zip(lines, clean(lines).texts, strict=True):
-        if after and before != after:
-            yield _shown_change(before.decode(), after.decode())
-
-
-def _shown_change(before: str, after: str) -> str:
-    """Show both, from a little before the first character that differs."""
-    pairs = enumerate(zip(before, after, strict=False))
-    same = next((at for at, (a, b) in pairs if a != b), min(len(before), len(after)))
-    start = 0 if same < SHOWN_CHARACTERS // 2 else same - SHOWN_CHARACTERS // 4
-    return f"{_shown(before, start)} -> {_shown(after, start)}"
+    """Yield lines before and after, from a little before the first character that differs."""
+    for line, cleaned in zip(lines, clean(lines).texts, strict=True):
+        if cleaned and line != cleaned:
+            before, after = line.decode(), cleaned.decode()
+            same = len(os.path.commonprefix([before, after]))  # noqa: RUF071
+            start = 0 if same < SHOWN_CHARACTERS // 2 else same - SHOWN_CHARACTERS // 4
+            yield f"{_shown(before, start)} -> {_shown(after, start)}"
 
 
 def _shown(text: str, start: int) -> str:

@@ -35,13 +35,9 @@ def commit(
     """
     out = plan.workspace.out_dir
     state = (plan.workspace.root / "tokenizer.json").read_bytes()
-    sources = [
-        *known_sources,
-        *(
-            SourceEntry(source.name, source.size, documents)
-            for source, documents in zip(plan.sources, outcome.documents_by_source, strict=True)
-        ),
-    ]
+    sources = list(known_sources)
+    for source, documents in zip(plan.sources, outcome.documents_by_source, strict=True):
+        sources.append(SourceEntry(source.name, source.size, documents))
     settings = {**plan.settings.to_json(for_manifest=True), "split": outcome.split}
     if plan.held_out_splits:
         from tokenmill.preparation.planning.val_inputs import files_by_split
@@ -175,10 +171,5 @@ def _shell_word(text: str) -> str:
     """Quoted for a shell; what cannot be printed is spelt as bash, zsh and others understand it."""
     if text.isprintable():
         return shlex.quote(text)
-    spelt = [
-        ("\\" + char if char in "\\'" else char)
-        if char.isprintable()
-        else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
-        for char in text
-    ]
-    return "$'" + "".join(spelt) + "'"
+    spelt = os.fsencode(text).decode("latin-1").encode("unicode_escape").decode()
+    return "$'" + spelt.replace("'", "\\'") + "'"

@@ -94,20 +94,13 @@ def decisions_on(plan: Plan, part: int, decision: Decision) -> np.ndarray:
         low = described.rows(plan)["hash"]["low"]
         decisions[low < np.uint64(math.ldexp(plan.settings.val_fraction, 64))] = VAL
     if decision.documents is not None:
-        decisions[_repeated_rows(plan, part, decision)] = DROPPED
+        repeated = decision.documents.repeated(plan.workspace, decision.first_unit + part)
+        if decision.documents.held_out is not None:
+            # Of a document that is on both sides, every copy on the later side is left out.
+            hashes = described.rows(plan)["hash"].copy()
+            repeated = np.isin(hashes, hashes[repeated])
+        decisions[repeated] = DROPPED
     return decisions
-
-
-def _repeated_rows(plan: Plan, part: int, decision: Decision) -> np.ndarray:
-    """The numbers of the rows of a part whose documents are left out as repeated."""
-    documents = decision.documents
-    assert documents is not None
-    found = documents.repeated(plan.workspace, decision.first_unit + part)
-    if documents.held_out is None or not len(found):
-        return found
-    # Of a document that is on both sides, every copy on the later side is left out.
-    hashes = load_parts(plan.workspace.out_dir)[part].rows(plan)["hash"].copy()
-    return np.flatnonzero(np.isin(hashes, hashes[found]))
 
 
 @dataclass(frozen=True)
@@ -146,13 +139,9 @@ def make_layout(plan: Plan, decision: Decision, tokens: np.ndarray, *, first: in
 
 def _refuse_empty_splits(plan: Plan, found: list[Stretch]) -> None:
     """A validation set, or the rest beside it, of which nothing is left must not be missed."""
-    wanted = plan.held_out_splits
-    if not wanted:
-        return
-    if any(source.split is None for source in plan.sources):
-        wanted = ["train", *wanted]
-    missing = set(wanted) - {stretch.split for stretch in found if stretch.stop > stretch.start}
-    if missing:
+    wanted = {source.split or "train" for source in plan.sources}
+    missing = wanted - {stretch.split for stretch in found if stretch.stop > stretch.start}
+    if plan.held_out_splits and missing:
         plan.workspace.forget()
         raise PrepareError(
             f"nothing is left to write for {', '.join(sorted(missing))}: its documents are empty, "

@@ -161,15 +161,17 @@ class Search:
             TemporaryFile(dir=folder) as places,
             new_file(folder / f"{name}.places") as file,
         ):
-            _spread(self._slices(workspace, partition), hashes, num_parts, in_parts)
+            units = range(self.num_units)
+            slices = (self._read_hashes(workspace, unit, partition) for unit in units)
+            _spread(slices, hashes, num_parts, in_parts)
             parts = (read_bucket(hashes, num_parts, ROW_WORDS, n) for n in range(num_parts))
             _spread(map(self._repeated_places, parts), places, num_parts, by_unit)
             counts = np.zeros(self.num_units, np.int64)
             for part in range(num_parts):
                 found = np.sort(read_bucket(places, num_parts, 1, part), axis=0)
                 file.write(found.data)
-                units = (found[:, 0] >> ORDINAL_BITS).astype(np.int64)
-                counts += np.bincount(units, minlength=self.num_units)
+                found_in = (found[:, 0] >> ORDINAL_BITS).astype(np.int64)
+                counts += np.bincount(found_in, minlength=self.num_units)
             write_table(file, [np.append(0, np.cumsum(counts))])
         facts = {"duplicates": int(counts.sum())}
         return workspace.leave_receipt(self.stage, name, [f"{name}.places"], facts)
@@ -189,10 +191,6 @@ class Search:
         found = np.sort(np.concatenate(places))
         ordinals: np.ndarray = (found & ((1 << ORDINAL_BITS) - 1)).astype(np.uint32)
         return ordinals
-
-    def _slices(self, workspace: Workspace, partition: int) -> Iterator[np.ndarray]:
-        for number in range(self.num_units):
-            yield self._read_hashes(workspace, number, partition)
 
     def _read_hashes(self, workspace: Workspace, number: int, partition: int) -> np.ndarray:
         with open(workspace.path(self.stage, f"{number}.hashes"), "rb") as file:

@@ -5,6 +5,7 @@ Documents are encoded whole. The few that are read in pieces are the business of
 one part. The files stay as they are, and only the hash of the whole document is computed.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -61,12 +62,6 @@ class EncodedUnit:
         facts["bad_input"] = [BadInputPlace(**place) for place in receipt["bad_input"]]
         return cls(**facts)
 
-    @property
-    def files(self) -> list[str]:
-        """The names of the files that hold its parts."""
-        tables = [f"{part.name}.rows" for part in self.parts if part.num_documents]
-        return [f"{file.name}.tokens" for part in self.parts for file in part.files] + tables
-
 
 def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
     """The outcome of every unit, in order."""
@@ -84,7 +79,9 @@ def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None, first: i
         for chunk in plan.workspace.noting(unit, text_of(plan, unit, lines, first)):
             encoder.add(chunk)
         encoded = encoder.finish()
-    receipt = plan.workspace.leave_receipt(FOLDER, str(unit), encoded.files, asdict(encoded))
+    files = [f"{file.name}.tokens" for part in encoded.parts for file in part.files]
+    files += [f"{part.name}.rows" for part in encoded.parts if part.num_documents]
+    receipt = plan.workspace.leave_receipt(FOLDER, str(unit), files, asdict(encoded))
     if lines is not None:
         from tokenmill.preparation.stages.cleaned_text import kept_file
 
@@ -130,30 +127,26 @@ class UnitEncoder:
         elif chunk.texts:
             self._counts["documents_in"] += chunk.continues is Edge.NONE
             self._close_part()
-            self._parts += self._long_documents().add(chunk)
+            if self._long is None:
+                from tokenmill.preparation.stages.long_documents import LongDocuments
+
+                self._long = LongDocuments(
+                    self._plan, self._unit, self._encoder, self._names, self._first_pieces
+                )
+            self._parts += self._long.add(chunk)
 
     def finish(self) -> EncodedUnit:
         """Close the parts."""
         self._close_part()
         if self._long is not None:
             self._parts += self._long.finish()
-        documents = list(self._by_source.values()) or [self._counts["documents_in"]]
         return EncodedUnit(
             parts=tuple(self._parts),
             counts=dict(self._counts),
             dropped=dict(self._dropped),
-            documents_by_source=documents,
+            documents_by_source=[*self._by_source.values()] or [self._counts["documents_in"]],
             bad_input=self._bad_input,
         )
-
-    def _long_documents(self) -> "LongDocuments":
-        if self._long is None:
-            from tokenmill.preparation.stages.long_documents import LongDocuments
-
-            self._long = LongDocuments(
-                self._plan, self._unit, self._encoder, self._names, self._first_pieces
-            )
-        return self._long
 
     def _first_pieces(self, unit: int) -> Iterator[Chunk]:
         """Yield the pieces at the beginning of a later unit, which begins inside a document."""
@@ -163,12 +156,14 @@ class UnitEncoder:
         return (chunk for chunk in chunks if chunk.texts)
 
     def _count(self, chunk: Chunk) -> None:
-        self._counts["bytes_in"] += chunk.bytes_in
-        self._counts["characters"] += chunk.characters
-        self._counts["replaced"] += chunk.replaced
-        self._counts["lines_dropped"] += chunk.dropped_lines
+        self._counts.update(
+            bytes_in=chunk.bytes_in,
+            characters=chunk.characters,
+            replaced=chunk.replaced,
+            lines_dropped=chunk.dropped_lines,
+            documents_in=sum(chunk.dropped.values()),
+        )
         self._dropped.update(chunk.dropped)
-        self._counts["documents_in"] += sum(chunk.dropped.values())
         # Lines are counted from the beginning of the unit, or of their file.
         before = 0 if chunk.by_source else self._counts["lines"]
         for place in chunk.places[: MOST_PLACES - len(self._bad_input)]:
@@ -208,9 +203,10 @@ class TextEncoder:
     def __init__(self, plan: Plan) -> None:
         self.tokenizer: Tokenizer = plan.tokenizer
         self.begin_token_id = plan.begin_token_id
-        self.begin_token = _spelling(self.tokenizer, self.begin_token_id)
-        self.is_cleaned = plan.settings.clean
-        self.refuses = plan.settings.on_bad_input == "error"
+        specials = self.tokenizer.special_ids.items()
+        spelt = [text for text, number in specials if number == self.begin_token_id]
+        self.begin_token = spelt[0].encode() if spelt else b""
+        self.settings = plan.settings
         self.counts: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
 
@@ -260,7 +256,7 @@ class TextEncoder:
         if not self.begin_token:
             return
         num_spelled = sum(text.startswith(self.begin_token) for text in texts)
-        if num_spelled and self.refuses:
+        if num_spelled and self.settings.on_bad_input == "error":
             raise BadInputError(
                 f"a document begins with {self.begin_token.decode()!r} spelled out, and "
                 "begin_token writes that token before every document: it would be doubled",
@@ -270,22 +266,16 @@ class TextEncoder:
         self.counts["literal_begin_token"] += num_spelled
 
     def is_empty(self, text: bytes) -> bool:
-        return not text or (self.is_cleaned and text.isspace())
+        return not text or (self.settings.clean and text.isspace())
 
     def drop_empty(self, *, had_text: bool) -> None:
         """Count an empty document; `had_text`: it had text before repeated lines were dropped."""
         self.dropped[ONLY_REPEATED_LINES if had_text else EMPTY] += 1
 
 
-def _spelling(tokenizer: Tokenizer, number: int | None) -> bytes:
-    spellings = [text for text, special in tokenizer.special_ids.items() if special == number]
-    return spellings[0].encode() if spellings else b""
-
-
 def _difference(before: bytes, after: bytes) -> str:
     """Both texts, from a little before the first byte that differs."""
-    pairs = enumerate(zip(before, after, strict=False))
-    same = next((at for at, (a, b) in pairs if a != b), min(len(before), len(after)))
+    same = len(os.path.commonprefix([before, after]))  # noqa: RUF071
     shown = slice(max(0, same - 20), same + 20)
     return f"{before[shown]!r} became {after[shown]!r}"
 
@@ -324,5 +314,4 @@ def join_stretches(plan: Plan, units: Iterable[EncodedUnit]) -> Iterator[Part]:
 
 
 def _is_joined(part: Part) -> bool:
-    """Return True if the files of a part are from several units."""
     return part.files[0].unit != part.files[-1].unit

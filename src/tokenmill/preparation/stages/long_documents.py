@@ -71,13 +71,13 @@ class LongDocuments:
         """Take in the next piece; the part of the document that ends with it, if it has any ids."""
         (text,) = piece.texts
         if piece.continues is Edge.NONE:
-            self._stretch = self._new_stretch(b"")
+            self._stretch = Stretch(self._plan, self._encoder, self._names, b"")
         elif self._stretch is None:
             self._head.add(text)
             if self._head.cut is None:
                 return []  # the unit before answers for it
-            self._stretch = self._new_stretch(self._head.text[: self._head.cut])
-            text = self._head.text[self._head.cut :]
+            before, text = self._head.text[: self._head.cut], self._head.text[self._head.cut :]
+            self._stretch = Stretch(self._plan, self._encoder, self._names, before)
         self._stretch.add(text, had_text=bool(piece.shortened))
         if piece.open is not Edge.NONE:
             self._stretch.encode_to_last_cut()
@@ -108,9 +108,6 @@ class LongDocuments:
         if self._stretch is not None:
             self._stretch.abandon(*error)
 
-    def _new_stretch(self, before: bytes) -> "Stretch":
-        return Stretch(self._plan, self._encoder, self._names, before)
-
     def _end(self) -> list[Part]:
         """Write the end of the document; its part, or none if it turned out to be empty."""
         stretch = self._stretch
@@ -119,7 +116,8 @@ class LongDocuments:
         if stretch.is_empty:
             self._encoder.drop_empty(had_text=stretch.had_text)
             return []
-        stretch.encode_end()
+        stretch.encode_all()
+        stretch.write(np.array([self._plan.tokenizer.end_of_text_id]))
         return [stretch.part(num_documents=1)]
 
 
@@ -189,18 +187,13 @@ class Stretch:
         begins = self._is_beginning and not self._num_encoded
         ids, _ = self._encoder.encode([self._pending], begin=begins)
         if begins and self._plan.begin_token_id is not None:
-            self._write(np.array([self._plan.begin_token_id]))
-        self._write(ids)
+            self.write(np.array([self._plan.begin_token_id]))
+        self.write(ids)
         self._num_encoded += 1
         self._before = (self._before + self._pending)[-_CONTEXT:]
         self._pending = b""
 
-    def encode_end(self) -> None:
-        """Encode the rest of the document, and close it."""
-        self.encode_all()
-        self._write(np.array([self._plan.tokenizer.end_of_text_id]))
-
-    def _write(self, ids: np.ndarray) -> None:
+    def write(self, ids: np.ndarray) -> None:
         if self._writer is None:
             self._writer = TokenWriter(self._plan, next(self._names))
         self._writer.write(ids)
@@ -218,7 +211,7 @@ class Stretch:
             self._writer.__exit__(*error)
 
     def part(self, num_documents: int) -> Part:
-        """The part; its table is of the document, or of a stretch until all are joined."""
+        """Close the stretch; the table is written where its document is whole."""
         self._close_file()
         part = Part(tuple(self._files), num_documents)
         if num_documents:
@@ -231,23 +224,18 @@ def write_row(plan: Plan, part: Part) -> None:
     row = np.zeros(1, ROW)
     row["length"] = part.num_tokens
     if plan.needs_hashes:
-        row["hash"] = np.frombuffer(_hash_document(plan, part), HASH)
+        state = xxhash.xxh3_128()
+        first = 0 if plan.begin_token_id is None else 1  # without begin token and end-of-text
+        left = part.num_tokens - 1
+        for ids in part.token_arrays(plan):
+            own = ids[first:left]
+            for start in range(0, len(own), _HASHED_AT_ONCE):
+                state.update(hashed_bytes(own[start : start + _HASHED_AT_ONCE]))
+            first = max(0, first - len(ids))
+            left -= len(ids)
+        row["hash"] = np.frombuffer(state.digest(), HASH)
     with new_file(plan.workspace.path(FOLDER, f"{part.name}.rows")) as file:
         file.write(row.data)
-
-
-def _hash_document(plan: Plan, part: Part) -> bytes:
-    """The hash of the ids of a part that is one document, without begin token and end-of-text."""
-    state = xxhash.xxh3_128()
-    first = 0 if plan.begin_token_id is None else 1
-    left = part.num_tokens - 1
-    for ids in part.token_arrays(plan):
-        own = ids[first:left]
-        for start in range(0, len(own), _HASHED_AT_ONCE):
-            state.update(hashed_bytes(own[start : start + _HASHED_AT_ONCE]))
-        first = max(0, first - len(ids))
-        left -= len(ids)
-    return state.digest()
 
 
 def _cuts_of(plan: Plan) -> re.Pattern[bytes]:

@@ -10,7 +10,7 @@ N is the unit that the part begins in, M counts its files. A document that is to
 is a part by itself, and its ids are in several files (`long_documents.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -69,9 +69,10 @@ class Part:
 
     def token_arrays(self, plan: Plan) -> Iterator[np.ndarray]:
         """The ids of each of its files, mapped."""
-        for file in filter(lambda file: file.num_tokens, self.files):
-            path = plan.workspace.path(FOLDER, f"{file.name}.tokens")
-            yield np.memmap(path, plan.dtype, mode="r", shape=(file.num_tokens,))
+        for file in self.files:
+            if file.num_tokens:
+                path = plan.workspace.path(FOLDER, f"{file.name}.tokens")
+                yield np.memmap(path, plan.dtype, mode="r", shape=(file.num_tokens,))
 
 
 def split_of(plan: Plan, part: Part) -> str | None:
@@ -122,7 +123,9 @@ class PartWriter(TokenWriter):
         rows = np.zeros(len(ends), ROW)
         rows["length"] = np.diff(ends, prepend=0) + 1  # with end-of-text
         if plan.needs_hashes:
-            rows["hash"] = _hash_documents(ids, ends)
+            view = hashed_bytes(ids)
+            bounds = pairwise([0, *(4 * ends).tolist()])
+            rows["hash"] = hash_all([view[start:stop] for start, stop in bounds])
         every = np.ones(len(ends), np.bool_)
         out = with_ends(ids, ends, every, plan.tokenizer.end_of_text_id, plan.dtype)
         if plan.begin_token_id is not None:
@@ -151,10 +154,3 @@ def with_ends(
 def hashed_bytes(ids: np.ndarray) -> memoryview:
     """The bytes of ids that are hashed: the same whatever the width of the dataset."""
     return np.ascontiguousarray(ids, "<u4").data.cast("B") if len(ids) else memoryview(b"")
-
-
-def _hash_documents(ids: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The hash of each document's ids, without begin token and end-of-text."""
-    view = hashed_bytes(ids)
-    bounds: Sequence[int] = [0, *(4 * ends).tolist()]
-    return hash_all([view[start:stop] for start, stop in pairwise(bounds)])

@@ -38,20 +38,15 @@ def find_splits(path: str | os.PathLike[str]) -> list[Source]:
             hint=f"name it once: {convert}; then retokenize OURS",
         )
     splits = [name or ALL for name, files in stated(whole.files, whole.path).items() if files]
-    return in_order(_source(os.path.abspath(path), name) for name in splits)
-
-
-def _source(path: str, name: str) -> Source:
-    data = _open_split(path, name)
-    return Source(
-        path,
-        name,
-        data.num_tokens * data.dtype.itemsize,
-        _stamp(data),
-        TOKENS,
-        None,
-        None if name in ("train", ALL) else name_of_split(name),
-    )
+    sources = []
+    for name in splits:
+        data = _open_split(os.path.abspath(path), name)
+        held_out = None if name in ("train", ALL) else name_of_split(name)
+        size = data.num_tokens * data.dtype.itemsize
+        sources.append(
+            Source(os.path.abspath(path), name, size, _stamp(data), TOKENS, None, held_out)
+        )
+    return in_order(sources)
 
 
 def _stamp(data: TokenDataset) -> int:

@@ -15,7 +15,7 @@ from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.units import whole_file
 from tokenmill.text.reading.bad_input import TooLargeError
-from tokenmill.text.reading.chunks import Chunk, ReadRules
+from tokenmill.text.reading.chunks import Chunk
 from tokenmill.text.reading.read import read_files, read_unit
 from tokenmill.text.reading.read_text import read_small_file
 
@@ -37,8 +37,19 @@ def text_of(plan: Plan, unit: int, lines: "Search | None", first: int) -> Iterat
 
 def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
     """Read one unit."""
+    settings = plan.settings
+    is_document = settings.document_is == "file" and not settings.separator
+
+    def read(source: Source) -> Iterator[Chunk]:
+        small = read_small_file(source, plan.chunk_bytes) if is_document else None
+        return _read(plan, unit, source, on_large) if small is None else iter([small])
+
     with one_at_a_time(plan.workspace) as on_large:
-        for chunk in UnitReader(plan, unit, on_large).chunks():
+        sources = plan.sources_of(unit)
+        chunks = _read(plan, unit, sources[0], on_large)
+        if len(sources) > 1:
+            chunks = read_files(sources, read, plan.chunk_bytes)
+        for chunk in chunks:
             yield chunk
             del chunk
             on_large(False)
@@ -47,67 +58,40 @@ def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
 def read_first_chunk(plan: Plan) -> Chunk:
     """Read the first documents of the first file."""
     with one_at_a_time(plan.workspace) as on_large:
-        return next(UnitReader(plan, 0, on_large).read(plan.sources[0]), Chunk([]))
+        return next(_read(plan, 0, plan.sources[0], on_large), Chunk([]))
 
 
-class UnitReader:
-    """Reads the documents of one unit."""
-
-    def __init__(self, plan: Plan, unit: int, on_large: Callable[[bool], None]) -> None:
-        self._plan = plan
-        self._number = unit
-        self._unit = plan.units[unit]
-        self._limits = load_limits(plan.workspace)
-        self._on_large = on_large
-        self._rules: dict[str, ReadRules] = {}
-
-    def chunks(self) -> Iterator[Chunk]:
-        sources = self._plan.sources_of(self._number)
-        if len(sources) == 1:
-            return self.read(sources[0])
-        settings = self._plan.settings
-        is_file = settings.document_is == "file" and not settings.separator
-        return read_files(
-            sources, self._read_small if is_file else self.read, self._plan.chunk_bytes
-        )
-
-    def _read_small(self, source: Source) -> Iterator[Chunk]:
-        """A small file that is one document, in one go where nothing is to be said about it."""
-        small = read_small_file(source, self._plan.chunk_bytes)
-        return iter([small]) if small is not None else self.read(source)
-
-    def read(self, source: Source) -> Iterator[Chunk]:
-        try:
-            yield from self._chunks_of(source, self._rules_for(source.kind))
-        except TooLargeError as error:
-            self._limits.explain(error, source.kind)
-            raise
-
-    def _chunks_of(self, source: Source, rules: ReadRules) -> Iterator[Chunk]:
+def _read(
+    plan: Plan, number: int, source: Source, on_large: Callable[[bool], None]
+) -> Iterator[Chunk]:
+    """Read what one unit has of a source."""
+    unit = plan.units[number]
+    limits = load_limits(plan.workspace)
+    rules = replace(
+        plan.settings.read_rules,
+        cuts=plan.cuts,
+        chunk_bytes=plan.chunk_bytes,
+        max_document_bytes=limits.document_bytes(source.kind),
+        large_document_bytes=limits.share(source.kind),
+        on_large=on_large,
+        spool_dir=str(plan.workspace.root),
+    )
+    try:
         if source.kind == TOKENS:
             from tokenmill.preparation.stages.token_inputs import read_documents
 
-            return read_documents(source, self._unit, rules)
-        if self._unit.num_sources > 1:
-            return read_unit(source, whole_file(source), rules)
-        if self._plan.is_packed(self._number):
+            yield from read_documents(source, unit, rules)
+        elif unit.num_sources > 1:
+            yield from read_unit(source, whole_file(source), rules)
+        elif plan.is_packed(number):
             from tokenmill.preparation.stages.unpack import unpacked_chunks
 
-            return unpacked_chunks(self._plan, self._number, rules)
-        return read_unit(source, self._unit, rules)
-
-    def _rules_for(self, kind: str) -> ReadRules:
-        if kind not in self._rules:
-            self._rules[kind] = replace(
-                self._plan.settings.read_rules,
-                cuts=self._plan.cuts,
-                chunk_bytes=self._plan.chunk_bytes,
-                max_document_bytes=self._limits.document_bytes(kind),
-                large_document_bytes=self._limits.share(kind),
-                on_large=self._on_large,
-                spool_dir=str(self._plan.workspace.root),
-            )
-        return self._rules[kind]
+            yield from unpacked_chunks(plan, number, rules)
+        else:
+            yield from read_unit(source, unit, rules)
+    except TooLargeError as error:
+        limits.explain(error, source.kind)
+        raise
 
 
 @contextmanager

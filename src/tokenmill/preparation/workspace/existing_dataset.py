@@ -304,7 +304,6 @@ def old_documents(plan: Plan, number: int) -> Iterator[np.ndarray]:
 
 
 def _tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ids of an old shard, and the ends of its documents."""
     return _content(plan, shard).view(plan.dtype), _content(plan, shard.ends).view("<i8")
 
 

@@ -101,7 +101,6 @@ class ReceiptLogs:
         return name in self._lines
 
     def get(self, name: str) -> Receipt | None:
-        """Return the receipt of a task, if there is one."""
         if not self.has(name):
             self.refresh()
         return self.read([name]).get(name)
@@ -124,7 +123,6 @@ class ReceiptLogs:
         return receipts
 
     def items(self) -> Iterator[tuple[str, Receipt]]:
-        """Yield all receipts with their names."""
         self.refresh()
         names = list(self._lines)
         for start in range(0, len(names), AT_ONCE):

@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +81,6 @@ class Target:
 
     @property
     def replaces(self) -> bool:
-        """True if a dataset is replaced."""
         return self.swap is not None
 
     @property
@@ -185,8 +184,6 @@ def open_target(
             "in that folder; leave it out"
         )
     out = Path(out_dir)
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file, but a dataset is a folder; name another output")
     swap = Swap(out)
     swap.recover()
     if append:
@@ -254,11 +251,15 @@ def explain_bad_disk(folder: Path) -> Iterator[None]:
         raise
 
 
-def refuse_strange_folder(out: Path) -> None:
+def refuse_strange_folder(
+    out: Path, is_ours: Callable[[Path], bool] = is_ours, what: str = "dataset"
+) -> None:
     """Refuse a folder that holds something else: it is not ours to fill or to replace."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file, but a {what} is a folder; name another output")
     if out.exists() and not is_ours(out) and (strangers := sorted(os.listdir(out))):
         raise SettingsMismatchError(
-            f"{out} holds {len(strangers)} files or folders but no dataset "
+            f"{out} holds {len(strangers)} files or folders but no {what} "
             f"(such as {strangers[0]!r})",
             hint="name an empty or new folder; only what tokenmill made there is ever replaced",
         )

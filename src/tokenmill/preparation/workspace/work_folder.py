@@ -87,7 +87,6 @@ class Workspace:
         return _logs_in(str(self.root / RECEIPTS / stage))
 
     def receipts(self, stage: str, names: Iterable[str]) -> StageReceipts:
-        """Receipts of these tasks, which are done."""
         logs = self.logs(stage)
         logs.refresh()
         return StageReceipts(logs, list(names))
@@ -243,7 +242,6 @@ def is_ours(folder: str | os.PathLike[str]) -> bool:
 
 @functools.lru_cache(maxsize=32)
 def _logs_in(folder: str) -> ReceiptLogs:
-    """Receipts of a stage, one object per process."""
     return ReceiptLogs(Path(folder))
 
 

@@ -1,10 +1,7 @@
 """Chunks between reading and encoding: cleaned, kept on disk, without their repeated lines.
 
-Reading (decompressing, fetching) and cleaning a text costs about as much as encoding it. Where
-lines are compared, a text is needed twice: where the disk has room, its chunks are kept from the
-first pass for the second:
-
-    the texts of a chunk with a newline after each, and where each ends (8 bytes); then the next one
+On disk are the texts of a chunk with a newline after each, and where each ends (8 bytes); then
+those of the next one.
 """
 
 from collections.abc import Iterable, Iterator

@@ -39,32 +39,23 @@ def find_on_other_side(hashes: np.ndarray, held_out: np.ndarray) -> np.ndarray:
 
 
 def sort_hashes(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hashes by (high, low), equal ones in the order they came, and their positions.
+    """Return the hashes by (low, high), equal ones in the order they came, and their positions.
 
     Plain sorting is seven times as fast as sorting with positions. So the position takes the
-    place of the last bits of the hash; if those would have mattered, the slow way is taken.
+    place of the last bits of the hash; if those would have mattered, the slow way is taken. The
+    hashes of a partition have their first bits in common, but only those of `high`.
     """
     bits = np.uint64((1 << len(hashes).bit_length()) - 1)
-    packed = (_first_bits_that_differ(hashes) & ~bits) | np.arange(len(hashes), dtype=np.uint64)
+    packed = (hashes["low"] & ~bits) | np.arange(len(hashes), dtype=np.uint64)
     packed.sort()
     order: np.ndarray = (packed & bits).astype(np.intp)
     ordered = _taken(hashes, order)
     high = ordered["high"]
     low = ordered["low"]
-    if ((high[1:] < high[:-1]) | ((high[1:] == high[:-1]) & (low[1:] != low[:-1]))).any():
-        order = np.lexsort((hashes["low"], hashes["high"]))
+    if ((low[1:] < low[:-1]) | ((low[1:] == low[:-1]) & (high[1:] != high[:-1]))).any():
+        order = np.lexsort((hashes["high"], hashes["low"]))
         ordered = _taken(hashes, order)
     return ordered, order
-
-
-def _first_bits_that_differ(hashes: np.ndarray) -> np.ndarray:
-    """Return 64 bits of each hash, from the first one on that is not the same in all of them."""
-    high = hashes["high"]
-    same = 64 - int(np.bitwise_or.reduce(high ^ high[:1])).bit_length()
-    if not 0 < same < 64:
-        return high
-    bits: np.ndarray = (high << np.uint64(same)) | (hashes["low"] >> np.uint64(64 - same))
-    return bits
 
 
 def _taken(hashes: np.ndarray, positions: np.ndarray) -> np.ndarray:

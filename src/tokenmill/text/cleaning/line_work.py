@@ -99,23 +99,16 @@ def without_lines(lines: Lines, dropped: np.ndarray) -> list[bytes]:
 
     The last line of a text has none, and the newline before it stays.
     """
-    if not len(dropped):
-        return lines.texts
     firsts = lines.first_of_text
     text_of = lines.texts_with(dropped)
     begin = lines.starts[dropped]
     end = lines.stops[dropped] + (dropped != firsts[text_of + 1] - 1)
-    left = _cut_out(lines.whole, begin, end)
+    starts, stops = np.append(0, end), np.append(begin, len(lines.whole))
+    filled = starts < stops  # not between neighbours that both go
+    left = b"".join(_slices(lines.whole, starts[filled], stops[filled]))
     gone = np.bincount(text_of, end - begin, len(lines.ends)).astype(np.int64)
     ends = lines.ends - np.cumsum(gone)
     return _slices(left, _after(ends), ends)
-
-
-def _cut_out(whole: bytes, begin: np.ndarray, end: np.ndarray) -> bytes:
-    """The bytes that are in none of these ranges, which come in order."""
-    starts, stops = np.append(0, end), np.append(begin, len(whole))
-    filled = starts < stops  # not between neighbours that both go
-    return b"".join(_slices(whole, starts[filled], stops[filled]))
 
 
 def _slices(whole: bytes, starts: np.ndarray, stops: np.ndarray) -> list[bytes]:

@@ -105,7 +105,12 @@ class InputStream:
             left -= len(part)
         self.position += size - left
         if self._kind and self.position > max(BOMB_BYTES, BOMB_RATIO * self.raw_position):
-            raise self._bomb()
+            raise open_input.bad_file(
+                self._name,
+                f"unpacks to more than {BOMB_RATIO:,} times its size: to {self.position:,} bytes "
+                f"so far, from {self.raw_position:,}",
+                hint="no text is so repetitive; if this is meant, unpack the file and give that",
+            )
         return b"".join(parts)
 
     def skip(self, size: int) -> None:
@@ -158,14 +163,6 @@ class InputStream:
         block = open_input.read_full(self._file, size)
         self.raw_position += len(block)
         return block
-
-    def _bomb(self) -> BadInputError:
-        return open_input.bad_file(
-            self._name,
-            f"unpacks to more than {BOMB_RATIO:,} times its size: to {self.position:,} bytes so "
-            f"far, from {self.raw_position:,}",
-            hint="no text is so repetitive; if this is meant, unpack the file and give that",
-        )
 
     def _error(self, what: str) -> BadInputError:
         return open_input.bad_file(

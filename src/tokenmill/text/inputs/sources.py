@@ -78,7 +78,7 @@ def in_order(sources: Iterable[Source]) -> list[Source]:
 
 
 def _expand(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]:
-    """Return the absolute paths of the files that one input means."""
+    """Return the absolute paths, or addresses, that one input means."""
     if is_remote(text):
         return _expand_remote(text, skipped)
     if os.path.isdir(text):
@@ -89,7 +89,6 @@ def _expand(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]
 
 
 def _expand_remote(text: str, skipped: list[str]) -> list[str]:
-    """Addresses of the objects that one input means."""
     from tokenmill.stores import objects
 
     address = check_address(text)
@@ -204,33 +203,27 @@ def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Sour
 
 
 def _names(paths: list[str]) -> dict[str, str]:
-    """Return the name of each path, in byte order of the names."""
     if len({path.partition("://")[0] if is_remote(path) else "" for path in paths}) > 1:
         raise PrepareError(
             "some inputs are files and some are objects in a bucket, or they are in different "
             "clouds, so they have no common folder to be named from",
             hint="copy the smaller part to where the larger is, or prepare one and add the other",
         )
-    parent = os.path.commonpath([os.path.dirname(path) for path in paths])
-    if is_remote(paths[0]):
-        names = {path: _encode_name(os.path.relpath(path, parent)) for path in paths}
-    else:
-        above = len(parent.rstrip(os.sep)) + 1
-        names = {path: _encode_name(path[above:]) for path in paths}  # ten times as fast
+    parent = os.path.commonprefix(paths).rpartition("/")[0]  # noqa: RUF071
+    names = {path: _encode_name(path[len(parent) + 1 :]) for path in paths}
     return dict(sorted(names.items(), key=lambda item: item[1].encode()))
 
 
 def _encode_name(relative: str) -> str:
     """Percent-encode what is not printable UTF-8, and "%" itself, so that names stay apart."""
-
     if relative.isprintable() and "%" not in relative:
-        return relative.replace(os.sep, "/")
-
-    def encode(character: str) -> str:
-        return "".join(f"%{byte:02X}" for byte in os.fsencode(character))
-
-    parts = (c if c.isprintable() and c != "%" else encode(c) for c in relative)
-    return "".join(parts).replace(os.sep, "/")
+        return relative
+    return "".join(
+        character
+        if character.isprintable() and character != "%"
+        else "".join(f"%{byte:02X}" for byte in os.fsencode(character))
+        for character in relative
+    )
 
 
 def _twice(path: str, first: str, second: str) -> PrepareError:

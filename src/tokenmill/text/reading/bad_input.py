@@ -109,8 +109,3 @@ def scan_utf8(text: bytes, size: int) -> tuple[int, int]:
             return num_characters, start + error.start
         start = end
     return num_characters, -1
-
-
-def replace_not_utf8(text: bytes) -> bytes:
-    """The text with U+FFFD for what is not UTF-8, exactly as Python's errors="replace"."""
-    return text.decode("utf-8", "replace").encode()

@@ -178,7 +178,7 @@ class RowReader:
         if text.isascii() or (at := bad_input.find_not_utf8(text)) < 0:
             self.chunk.texts.append(text)
         elif self.rules.on_bad_input == "replace":
-            self.chunk.texts.append(bad_input.replace_not_utf8(text))
+            self.chunk.texts.append(text.decode("utf-8", "replace").encode())
             self.chunk.repaired(bad_input.NOT_UTF8, "row", row)
         else:
             what = f"not UTF-8 at byte {at:,} of column {self.rules.text_field!r}"

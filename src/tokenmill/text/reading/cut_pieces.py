@@ -52,11 +52,6 @@ def may_cut_inside(window: bytes, at: int) -> bool:
     return at > 0 and _PLACE.match(window, at) is not None
 
 
-def may_cut_between(window: bytes, low: int, high: int) -> bool:
-    """Return True if `may_cut_inside` holds anywhere in low..high."""
-    return _PLACE.search(window, low, high + 1) is not None
-
-
 @dataclass
 class DocumentPieces:
     """Pieces of documents cut from one run of bytes."""
@@ -139,7 +134,7 @@ class TextCutter:
     def _inside(self, window: bytes, low: int, high: int) -> int:
         """The first place in low..high that `cuts` and cleaning allow, or -1."""
         assert self._cuts is not None
-        if not may_cut_between(window, low, high):
+        if not _PLACE.search(window, low, high + 1):
             return -1
         best = high + 1
         match = self._cuts.search(window, max(0, low - CUT_CONTEXT))
@@ -271,7 +266,7 @@ class TextCutter:
         size = _TAIL_BYTES
         while stop > low:
             start = max(low, stop - size)
-            if may_cut_between(rest, start, stop):
+            if _PLACE.search(rest, start, stop + 1):
                 found = self._cuts.finditer(rest, start, stop + self._bytes_after)
                 for at in reversed([match.end() for match in found]):
                     if at <= stop and self._may_cut(rest, at):

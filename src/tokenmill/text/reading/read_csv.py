@@ -77,7 +77,9 @@ class _CsvReader(RowReader):
         field = self.rules.text_field
         try:
             # Spreadsheets write a byte order mark; it is not part of a name.
-            header = [_encode(name).decode("utf-8-sig", "replace") for name in next(self._parser)]
+            header = [
+                name.encode("latin-1").decode("utf-8-sig", "replace") for name in next(self._parser)
+            ]
         except StopIteration:
             what = "the file is empty: it has no header"
             raise NotReadableError(bad_input.EMPTY_FILE, what) from None
@@ -117,7 +119,7 @@ class _CsvReader(RowReader):
     def _take(self, values: list[str], column: int) -> int:
         """Add the text of a row to the chunk and return its size; an empty line is not a row."""
         if len(values) > column:
-            text = _encode(values[column])
+            text = values[column].encode("latin-1")
             self.add(self._row, text)
             return len(text)
         if values:
@@ -152,10 +154,6 @@ class _CsvReader(RowReader):
             raise _RowTooLargeError(f"it has more than {self.rules.max_document_bytes:,} bytes")
         if size > self.rules.large_document_bytes:
             self.rules.on_large(True)
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("latin-1")
 
 
 def _row_bytes(source: Source, start: int) -> int:

@@ -66,8 +66,6 @@ def _read_with_care(pieces: DocumentPieces, chunk: Chunk, source: Source, rules:
 
 def _line_numbers(pieces: DocumentPieces) -> list[int]:
     """The line of each text, from 1; lines that were too large are not among the texts."""
-    if len(pieces.texts) == pieces.run.count(b"\n", 0, pieces.size) and not pieces.too_large:
-        return list(range(1, len(pieces.texts) + 1))
     numbers = []
     lines = enumerate(pieces.run.split(b"\n"), 1)
     for text in pieces.texts:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 
 from tokenmill.base.address import is_remote
-from tokenmill.errors import BadInputError
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading import bad_input
@@ -26,9 +25,7 @@ def read_text(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         chunk.drop_empty()
         yield from chunk.apart()
     if length == 0 and unit.start == 0 and (source.compression or source.size == 0):
-        chunk = Chunk([b""])
-        chunk.drop_empty()
-        yield chunk
+        yield Chunk([], dropped={bad_input.EMPTY: 1})
 
 
 def read_small_file(source: Source, most: int) -> Chunk | None:
@@ -68,19 +65,16 @@ def _check_utf8(chunk: Chunk, pieces: DocumentPieces, source: Source, rules: Rea
         begin = pieces.run.find(text, begin)
         offset = pieces.offset + begin + at
         if rules.on_bad_input == "replace":
-            kept.append(bad_input.replace_not_utf8(text))
+            kept.append(text.decode("utf-8", "replace").encode())
             chunk.repaired(bad_input.NOT_UTF8, "byte", offset)
         elif rules.on_bad_input == "error" or chunk.is_part(number) or len(text) > rules.long_line:
-            raise _not_utf8(source, rules, offset, text[at : at + 4])
+            what = f"not UTF-8 (bytes {text[at : at + 4].hex(' ')})"
+            hint = 'convert the file, or pass on_bad_input="replace" or on_bad_input="skip"'
+            if rules.on_bad_input == "skip":
+                most = f"more than {rules.long_line:,} bytes"
+                what += f" in a document of {most}, too large to leave out"
+                hint = 'pass on_bad_input="replace", or cut the file into smaller documents'
+            raise bad_input.bad_document(source, f" at byte {offset:,}", what, hint)
         else:
             chunk.leave_out(bad_input.NOT_UTF8, "byte", offset)
     chunk.texts = kept
-
-
-def _not_utf8(source: Source, rules: ReadRules, offset: int, found: bytes) -> BadInputError:
-    what = f"not UTF-8 (bytes {found.hex(' ')})"
-    hint = 'convert the file, or pass on_bad_input="replace" or on_bad_input="skip"'
-    if rules.on_bad_input == "skip":
-        what += f" in a document of more than {rules.long_line:,} bytes, too large to leave out"
-        hint = 'pass on_bad_input="replace", or cut the file into smaller documents'
-    return bad_input.bad_document(source, f" at byte {offset:,}", what, hint)

@@ -1,15 +1,9 @@
-"""MaskTokens and ReplaceTokens: inputs that are chosen at random become another id.
+"""Noise: tokens chosen at random, each with the chance `rate`, change or leave their row.
 
-Masking is masked language modelling (Devlin et al., 2018), for models that read in both directions.
-Each input is chosen with the chance `rate`. Of those chosen, a share `keep` stays as it is, a share
-`random` becomes an id drawn uniformly from all that are not special, and the rest becomes the mask
-token. The label of a chosen input is its own token, not the next one; all other labels are -100.
-
-Replacing makes the input of a model less reliable than the text it is to learn: each input becomes
-another id with the chance `rate`, drawn uniformly from all ids that are not special (the same id
-with the chance 1 / ids). Targets stay as they were, so the loss is that of the clean text.
-
-Special ids, padding and the last token of a row, which is a target only, are never chosen.
+`MaskTokens` is masked language modelling (Devlin et al., 2018), for models that read in both
+directions. `ReplaceTokens` makes the input less reliable than the text: targets stay as they were.
+An id drawn at random is any that is not special, each as likely. Special ids and padding are never
+chosen, nor by these two the last token of a row, which is a target only.
 """
 
 from dataclasses import dataclass, replace
@@ -19,8 +13,10 @@ import numpy as np
 
 from tokenmill.augment.augmentation import (
     CHANGE_INPUTS,
+    DROP_TOKENS,
     INPUTS,
     MASKS,
+    TEXT,
     Augmentation,
     Rows,
     check_rate,
@@ -84,9 +80,8 @@ class MaskTokens(_InputNoise):
     stage: ClassVar[int] = MASKS
 
     def __post_init__(self) -> None:
-        check_rate("rate of MaskTokens", self.rate)
-        check_rate("keep of MaskTokens", self.keep)
-        check_rate("random of MaskTokens", self.random)
+        for name in ("rate", "keep", "random"):
+            check_rate(f"{name} of MaskTokens", getattr(self, name))
         check_rate("keep + random of MaskTokens", self.keep + self.random)
 
     def bound(self, ids: KnownIds) -> Self:
@@ -113,3 +108,39 @@ class ReplaceTokens(_InputNoise):
     def bound(self, ids: KnownIds) -> Self:
         ids.check_can_draw(self.name)
         return self
+
+
+@dataclass(frozen=True)
+class DropTokens(Augmentation):
+    """Each token leaves its row with the chance `rate`; padding fills up the row.
+
+    The tokens after it move up, and each document stays together.
+    """
+
+    rate: float
+
+    name: ClassVar[str] = "DropTokens"
+    version: ClassVar[int] = 1
+    stage: ClassVar[int] = TEXT
+    pads: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_rate("rate of DropTokens", self.rate, below_one=True)
+
+    def apply(self, rows: Rows, random: RowRandom) -> None:
+        segments = rows.segments
+        is_dropped = random.chosen(self.rate, rows.tokens.shape[1]) & ~rows.fixed
+        stays = ~is_dropped & ~rows.padding
+        # (R, T + 1): columns of the tokens that stay, in their order, then of the others.
+        columns = np.argsort(~stays, axis=1, kind="stable")
+        rows.filled = stays.sum(axis=1)
+        rows.tokens = np.take_along_axis(rows.tokens, columns, axis=1)
+        rows.tokens[rows.padding] = rows.ids.padding
+        if segments is not None:
+            segments = np.take_along_axis(segments, columns, axis=1)
+            rows.continues = (np.diff(segments, axis=1, prepend=-2) == 0) & ~rows.padding
+        if rows.banned is not None:
+            rows.banned = np.take_along_axis(rows.banned, columns, axis=1) & ~rows.padding
+
+    def step(self, ids: KnownIds) -> tuple[int, ...]:
+        return DROP_TOKENS, chance_of(self.rate), ids.padding
