@@ -64,6 +64,7 @@ class Mixture:
 
     @property
     def fingerprint(self) -> str:
+        """A hash of the names of the sources and of their data."""
         return fingerprint_of(self.names, self.datasets)
 
 
