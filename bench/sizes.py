@@ -25,7 +25,7 @@ from measure import Run, machine, run
 from prepare import RANKS, RIVALS, WORKERS, against_peers, prepare
 
 HERE = Path(__file__).parent
-PLAIN = ["--no_normalize", "--no_dedup"]
+CLEANED = ["--clean", "--dedup", "lines"]
 SEPARATED = ["--separator", corpus.SEPARATOR.decode()]
 IMPORTS = [sys.executable, "-c", "import numpy, gigatoken"]
 Command = Callable[[], Run]
@@ -80,8 +80,8 @@ class Bench:
             f"{size / 1e6:,.0f} MB of {kind}",
             {
                 "gigatoken": lambda: gigatoken(text, "file"),
-                "plain": lambda: self.prepare(text, *SEPARATED, *PLAIN),
-                "cleaned": lambda: self.prepare(text, *SEPARATED),
+                "plain": lambda: self.prepare(text, *SEPARATED),
+                "cleaned": lambda: self.prepare(text, *SEPARATED, *CLEANED),
             },
         )
         text.unlink()
@@ -115,7 +115,7 @@ class Bench:
             f"{self.sizes.files:,} files of 560 bytes",
             {
                 "gigatoken": lambda: gigatoken(files, "folder"),
-                "plain": lambda: self.prepare(files, *PLAIN),
+                "plain": lambda: self.prepare(files),
             },
         )
         shutil.rmtree(files)
@@ -132,8 +132,8 @@ class Bench:
         found = self.in_turns(
             f"{self.sizes.jsonl:,} MB of JSON lines",
             {
-                "jsonl": lambda: self.prepare(text),
-                "jsonl.gz": lambda: self.prepare(packed),
+                "jsonl": lambda: self.prepare(text, *CLEANED),
+                "jsonl.gz": lambda: self.prepare(packed, *CLEANED),
             },
         )
         text.unlink()
