@@ -44,7 +44,7 @@ class BatchLoader:
     """Batches of a dataset or a mixture, in an order that is a function of the seed.
 
     `batch_size` counts the rows of ONE rank: a step takes `world_size * batch_size` windows
-    (`tokenmill train` counts those of all ranks instead). `block_size` is the length of a window in
+    (`--global_batch_size` of `tokenmill train`). `block_size` is the length of a window in
     tokens. `order` is "shuffle", "sequential", "blocks" or "random", or a `Blocks(...)`; with
     `phase` the edges of windows move from epoch to epoch. With `documents` batches say where
     documents are. `form` is how batches look and are made ready: `BatchForm(dtype="int64",
@@ -57,7 +57,7 @@ class BatchLoader:
 
     Endless unless `epochs` is given. A pass of `epochs` epochs ends with the last whole step; the
     loader then says what it left out, and iterating again continues with the next epochs. Of a
-    mixture, `epochs={"wiki": 1}` ends a pass when that source has had so many.
+    mixture, `epochs={"wiki": 1}` ends a pass when that source has had one epoch.
     """
 
     def __init__(

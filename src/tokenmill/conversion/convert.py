@@ -209,7 +209,7 @@ class Conversion:
         self.tokenizer = first.tokenizer if to.needs_tokenizer else None
         if to.needs_tokenizer and self.tokenizer is None:
             raise TokenmillError(
-                f"nothing in {whole.path} names its tokenizer, and a dataset of ours must have one",
+                f"nothing in {whole.path} names its tokenizer, which a tokenmill dataset needs",
                 hint='name it: tokenizer="gpt2"',
             )
         self.dtype = self._choose_dtype(whole, to_dtype)

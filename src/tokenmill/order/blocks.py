@@ -110,7 +110,7 @@ class ShardBlocks:
 
     @classmethod
     def of(cls, shards: Sequence[int] | np.ndarray, windows: Windows) -> "ShardBlocks":
-        """For shards of so many tokens each."""
+        """Build the blocks for shards of the given sizes, in tokens."""
         sizes = np.asarray(shards, np.int64)
         parts = np.maximum(1, -(-sizes // MOST_TOKENS))
         shard = np.arange(len(sizes)).repeat(parts)

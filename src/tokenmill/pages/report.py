@@ -373,7 +373,7 @@ def _why_repeated(most_often: Repeated, settings: dict[str, Any], tokenizer: Any
 
 
 def _usage(usage: SourceUsage) -> Html:
-    """The use of each shard: flat, but for the epoch that is under way."""
+    """The use of each shard: flat, except for the epoch in progress."""
     used = [shard.epochs for shard in usage.shards]
     words = (
         f"{usage.samples:,} samples of {usage.source}, {usage.epochs:.3g} epochs. The tokens of a "

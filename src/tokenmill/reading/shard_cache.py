@@ -177,7 +177,7 @@ class ShardCache:
             try:
                 content = _read_content(file, is_second=attempt > 0)
                 descriptor = self._write(path, file.size, content, file.digest)
-            except CorruptShardError:  # a frame; it may have been damaged on its way
+            except CorruptShardError:  # a frame; it may have been damaged in transit
                 if attempt == TRIES - 1 or not is_remote(file.address):
                     raise
                 continue

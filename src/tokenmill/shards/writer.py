@@ -1,4 +1,4 @@
-"""Write one shard of ours with its index, and give the entry that its manifest will hold.
+"""Write one tokenmill shard with its index, and give the entry that its manifest will hold.
 
     with ShardWriter(folder, "train/shard_00000.bin", dtype) as shard:
         shard.write(ids)               # as often as needed, in order

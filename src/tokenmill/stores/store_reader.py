@@ -137,7 +137,7 @@ class StoreReader(BlockReader):
 
     def _fetch(self, i: int, number: int) -> bytes:
         for _ in range(TRIES - 1):
-            with suppress(CorruptShardError):  # it may have been damaged on its way
+            with suppress(CorruptShardError):  # it may have been damaged in transit
                 return self._fetch_once(i, number)
             self._tables.drop(i)
             self._hashes.drop(i)

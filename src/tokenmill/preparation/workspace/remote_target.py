@@ -162,7 +162,7 @@ def upload_file(claim: Claim, folder: Path, name: str) -> tuple[int, str]:
     address = join(claim.address, name)
     found = objects.upload(path, address, objects.NEW)
     if found is None and objects.has_content_of(address, path):
-        found = objects.stat(address)  # an earlier try of ours
+        found = objects.stat(address)  # from an earlier try
     elif found is None:
         claim.check()  # what is there was given up by others, or we were
         found = objects.upload(path, address)
