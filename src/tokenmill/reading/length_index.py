@@ -26,6 +26,7 @@ its runs are put there. Documents without a token are left out.
 import errno
 import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -46,6 +47,7 @@ _ALIGN = 4096
 _BLOCK = 1 << 20  # documents at a time: 8 MB an array
 _TOKENS_AT_ONCE = 1 << 23  # of which the ends are asked for
 _SMALL = 1 << 16  # lengths below this are counted in a table
+_A_DAY = 24 * 3600  # seconds
 _REBUILD = "remove it; it is built again when it is needed"
 
 log = logging.getLogger("tokenmill")
@@ -109,6 +111,9 @@ def documents_by_length(key: str, name: str, num_tokens: int, ends: EndsBetween)
 
 
 def _build(path: Path, key: str, num_tokens: int, ends: EndsBetween) -> None:
+    for left in path.parent.glob(f".{path.stem}.*.tmp"):  # by builders that were killed
+        if time.time() - left.stat().st_mtime > _A_DAY:
+            left.unlink(missing_ok=True)
     temporary = temporary_beside(path)
     dtype = _starts_dtype(num_tokens)
     try:
@@ -170,6 +175,8 @@ def _open(path: Path, key: str | None = None) -> LengthIndex:
         if num_documents:
             at = _starts_at(num_lengths)
             starts = np.asarray(np.memmap(file, dtype, "r", at, (num_documents,)))
+    if _fingerprint(lengths, counts, starts) != header["fingerprint"]:
+        raise CorruptShardError(f"{path} is damaged: its hash is another", hint=_REBUILD)
     return LengthIndex(lengths, counts, starts, header["fingerprint"], path)
 
 
