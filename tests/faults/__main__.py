@@ -29,12 +29,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from faults.forks import ROOT
+from faults.operations import OPERATIONS
 from faults.tally import Tally
 
 RESULTS = ROOT / "bench" / "results" / "faults.json"
 KILLED = ("prepare", "append", "overwrite", "convert", "pretokenize", "download", "train")
 SHORTLY_KILLED = ("prepare", "pretokenize")
 FAILED = ("small prepare", "small convert")
+LOST = [name for name in OPERATIONS if name != "serve documents"]  # it writes through a map
+SHORTLY_LOST = ("small prepare", "pretokenize")
 
 
 def kills(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:
@@ -51,6 +54,13 @@ def calls(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:
     from faults.calls import fail_calls
 
     fail_calls(tally, scratch, given.operations or FAILED, 12 if given.short else given.cases)
+
+
+def losses(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:
+    from faults.lost_writes import lose_writes
+
+    names = given.operations or (SHORTLY_LOST if given.short else LOST)
+    lose_writes(tally, scratch, names, given.cases or (4 if given.short else 40))
 
 
 def flips(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:
@@ -83,7 +93,7 @@ def stores(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:
 
 
 PARTS: dict[str, Callable[[Tally, Path, argparse.Namespace], None]] = {
-    "kills": kills, "calls": calls, "flips": flips, "fuzz": fuzz, "attacks": attacks,
+    "kills": kills, "calls": calls, "losses": losses, "flips": flips, "fuzz": fuzz, "attacks": attacks,
     "stores": stores,
 }  # fmt: skip
 

@@ -70,7 +70,7 @@ class Case:
         wrong = [f"{name} is left over" for name in extra if not self._stays(name)]
         wrong += [f"{name} is missing" for name in self.after.keys() - found.keys()]
         for name in found.keys() & self.after.keys():
-            if not self._varies(name) and _lasting(name, found) != _lasting(name, self.after):
+            if not self._varies(name) and not self.is_same(name, found[name], self.after[name]):
                 wrong.append(f"{name} has other bytes")
         if "run/metrics.jsonl" in self.operation.varies and not wrong:
             name = "run/metrics.jsonl"
@@ -78,17 +78,22 @@ class Case:
                 wrong.append("the losses are others")
         return wrong + list(self._wrong_lines(found))
 
-    def wrongly_visible(self) -> list[str]:
-        """What a reader must not see, in a folder whose command did not come to its end."""
+    def wrongly_visible(self, *, after_a_loss: bool = False) -> list[str]:
+        """What a reader must not see, in a folder whose command did not come to its end.
+
+        After a loss of power, files that no manifest names yet, and those that are not synced at
+        all, may have any bytes.
+        """
         found = files_of(self.folder)
-        return list(
-            {
-                "at once": self._not_at_once,
-                "file by file": self._not_whole,
-                "step by step": self._not_a_step,
-                "by lines": self._wrong_lines,
-            }[self.operation.appears](found)
-        )
+        match self.operation.appears:
+            case "at once":
+                return list(self._not_at_once(found, each=not after_a_loss))
+            case "file by file":
+                return list(self._not_whole(found))
+            case "step by step":
+                return [*self._not_a_checkpoint(), *(() if after_a_loss else self._cut(found))]
+            case _:
+                return list(self._wrong_lines(found))
 
     def published(self, files: Files) -> Files:
         """Those for readers; the card of a dataset is not, nor is what is hidden, or stays."""
@@ -101,14 +106,18 @@ class Case:
             if not name.endswith("README.md") and not self._stays(name)
         }
 
-    def _not_at_once(self, found: Files) -> Iterator[str]:
+    def is_same(self, name: str, found: bytes | None, expected: bytes) -> bool:
+        """Whether the bytes of a file are those that it should have, but for times."""
+        return found is not None and _lasting(name, found) == _lasting(name, expected)
+
+    def _not_at_once(self, found: Files, *, each: bool) -> Iterator[str]:
         seen, before, after = map(self.published, (found, self.before, self.after))
         manifest = next((name for name in self.operation.commits if name in after), None)
         if manifest is None or manifest == self.operation.made:  # a folder or a file by itself
             if seen not in (before, after):
                 yield f"{sorted(seen)} are visible, and are neither what was nor what should be"
             return
-        yield from self._not_whole(found)
+        yield from self._not_whole(found) if each else ()
         if manifest in seen:
             whole = [files for files in (before, after) if manifest in files]
             if not any(files.items() <= seen.items() for files in whole):
@@ -123,8 +132,8 @@ class Case:
             elif not self._varies(name) and data not in versions:
                 yield f"{name} is visible with other bytes"
 
-    def _not_a_step(self, found: Files) -> Iterator[str]:
-        """In a run: `latest` and all after it are whole checkpoints; every other file is whole."""
+    def _not_a_checkpoint(self) -> Iterator[str]:
+        """In a run, `latest` and all after it are whole checkpoints."""
         from tokenmill.train import checkpoint
 
         run = self.folder / self.operation.made
@@ -135,6 +144,9 @@ class Case:
                     checkpoint.load(step)
         except (TokenmillError, OSError) as error:
             yield f"a checkpoint is visible and not whole: {error}"
+
+    def _cut(self, found: Files) -> Iterator[str]:
+        """In a run, every other file is whole."""
         for name, data in self.published(found).items():
             if name.endswith("metrics.jsonl"):
                 rows = data.split(b"\n")[:-1]  # the last one may be cut
@@ -169,12 +181,12 @@ class Case:
         return any(fnmatch.fnmatch(name, pattern) for pattern in self.operation.varies)
 
 
-def _lasting(name: str, files: Files) -> object:
+def _lasting(name: str, data: bytes) -> object:
     """The bytes of a file; of the state of a checkpoint, all but times and the hash of these."""
-    if STATE.fullmatch(name) and b'"read"' in files[name]:
-        state = json.loads(TIMES.sub(b'"time": ""', files[name]))
+    if STATE.fullmatch(name) and b'"read"' in data:
+        state = json.loads(TIMES.sub(b'"time": ""', data))
         return {key: value for key, value in state.items() if key != "xxh3_128"}
-    return files[name]
+    return data
 
 
 def _losses(metrics: bytes) -> list[dict]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill import dataset
-from tokenmill.base.atomic import is_temporary, remove, replace_folder, sync_folder
+from tokenmill.base.atomic import is_temporary, make_folder, remove, replace_folder, sync_folder
 from tokenmill.base.lock import hold_lock
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import takes_keywords_of
@@ -122,7 +122,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     a dataset that it had moved aside, to replace it, is moved back first.
     """
     target = target.absolute()
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     staging = target.with_name(f".{target.name}.convert")
     new = staging / "new"
     replaced = staging / "replaced"

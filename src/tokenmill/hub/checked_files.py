@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from tokenmill.base.atomic import is_temporary, rename_durably, write_atomically
+from tokenmill.base.atomic import is_temporary, make_folder, rename_durably, write_atomically
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import OUR_FOLDER, HubFile
 
@@ -64,7 +64,7 @@ class CheckedFiles:
     def publish(self, file: HubFile) -> None:
         """Give a staged file its final name, unless another process was faster."""
         target = self.target(file)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         try:
             rename_durably(self.staged(file), target)
             self._note(file)

@@ -117,7 +117,7 @@ def save(
     import torch
 
     folder = run_dir / "checkpoints"
-    folder.mkdir(parents=True, exist_ok=True)
+    atomic.make_folder(folder)
     final = folder / f"step_{step:08d}"
     if latest(run_dir) == final:
         return final  # nothing was trained since

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokenmill import dataset
-from tokenmill.base.atomic import write_atomically
+from tokenmill.base.atomic import make_folder, write_atomically
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.mixture import Mixture
@@ -107,7 +107,7 @@ def describe_run(config: TrainConfig, data: TrainingData) -> None:
     files: dict[str, Any] = {"config.json": config.to_json(), "data.json": about}
     if data.tokenizer is not None:
         files["tokenizer_state.json"] = data.tokenizer.state()
-    config.run_dir.mkdir(parents=True, exist_ok=True)
+    make_folder(config.run_dir)
     for name, content in files.items():
         text = json.dumps(content, indent=1) + "\n"
         write_atomically(config.run_dir / name, text.encode(), durable=False)
