@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tokenmill
+from tokenmill.cli import COMMANDS
 
 PACKAGE = Path(tokenmill.__file__).parent
 ROOMS = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
@@ -21,9 +22,14 @@ def names(paths):
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(PACKAGE.parent)))
 def test_the_map_of_a_room_names_just_what_is_in_it(room):
-    """One line each, in reading order: ` name.py   what it is for`, ` folder/   what is in it`."""
+    """One line each, in reading order: ` name.py   what it is for`, ` folder/   what is in it`.
+
+    The files of commands are in the table that `tokenmill --help` prints.
+    """
     docstring = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
     shown = [found[1] for line in docstring.splitlines() if (found := MAP_LINE.match(line))]
+    if room.name == "cli":
+        shown += [f"{command}.py" for commands in COMMANDS.values() for command in commands]
 
     files = {path.name for path in room.glob("*.py")} - {"__init__.py", "__main__.py", "version.py"}
     folders = {f"{path.parent.name}/" for path in room.glob("*/__init__.py")}

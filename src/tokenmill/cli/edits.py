@@ -8,14 +8,14 @@ import click
 
 from tokenmill.base.address import is_remote
 from tokenmill.cli.flags import position, value
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand
 from tokenmill.train.config import WEIGHTS, named_values, number, number_ranges
 
 if TYPE_CHECKING:
     from tokenmill.edits.edit_values import Edit
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("run")
 @value("--reweight", "W", "Other weights, of all sources: `web=0.7,code=0.3`")
 @value("--skip", "A-B", "Skip these steps, both included: `120-129`")
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 @value("--weights", "W", "With --add: weights of all sources, as in --reweight")
 @value("--at", "STEP", "From this step on  [default: the next one]", type=position)
 @value("--note", "TEXT", "Who asks, and why")
-@prints_outcome
 def command(run: str, at: int | None, note: str | None, **flags: Any) -> Outcome:
     """Print the edits of RUN, the folder of a run, or ask for one.
 

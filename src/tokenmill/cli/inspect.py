@@ -7,13 +7,12 @@ import click
 
 from tokenmill.base.human import one_line, plural
 from tokenmill.cli.flags import given, open_options
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("path")
 @open_options
-@prints_outcome
 def command(path: str, **options: Any) -> Outcome:
     """Print what the token data at PATH holds, in any format, and how it was made.
 
