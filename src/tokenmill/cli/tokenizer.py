@@ -174,7 +174,7 @@ def compare(
 
         write_atomically(Path(html), compare_page(found).encode("utf-8", "replace"))
         notes.append(f"Wrote {html}")
-    return Outcome(found.to_json(), results=_comparison_lines(found), notes=notes)
+    return Outcome(asdict(found), results=_comparison_lines(found), notes=notes)
 
 
 def _comparison_lines(found: "Comparison") -> Iterator[str]:

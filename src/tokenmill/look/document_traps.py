@@ -33,18 +33,8 @@ ALIKE = 0.35  # correlation
 SIGMAS = 5  # chance gives 1 / sqrt(n), and rarely 5 times that
 
 
-def check(sample: SplitSample) -> Iterator[Trap]:
-    """Check ends by the index, or else by the marks in the sample; then begins and the order."""
-    yield from _doubled_ends(sample)
-    if sample.data.num_documents is not None:
-        yield from _by_index(sample)
-    elif sample.data.end_of_text_id is not None:
-        yield from _by_marks(sample)
-    yield from _begin_tokens(sample)
-    yield from _never_shuffled(sample)
-
-
-def _doubled_ends(sample: SplitSample) -> Iterator[Trap]:
+def doubled_ends(sample: SplitSample) -> Iterator[Trap]:
+    """Count end-of-text ids that are followed by another."""
     end = sample.data.end_of_text_id
     if end is None:
         return
@@ -59,9 +49,12 @@ def _doubled_ends(sample: SplitSample) -> Iterator[Trap]:
         yield Trap("doubled-end-of-text", sample.split, evidence, ADDED_TWICE)
 
 
-def _by_marks(sample: SplitSample) -> Iterator[Trap]:
+def no_ends(sample: SplitSample) -> Iterator[Trap]:
+    """Look for an end-of-text id in the sample, where no index says how documents end."""
     ids = sample.ids
     end = sample.data.end_of_text_id
+    if sample.data.num_documents is not None or end is None:
+        return
     if len(ids) >= LEAST_TOKENS and not bool((ids == end).any()):
         evidence = f"not one of {len(ids):,} tokens is the end-of-text id {end}"
         fix = (
@@ -71,9 +64,10 @@ def _by_marks(sample: SplitSample) -> Iterator[Trap]:
         yield Trap("missing-end-of-text", sample.split, evidence, fix, is_fault=False)
 
 
-def _by_index(sample: SplitSample) -> Iterator[Trap]:
+def missing_ends(sample: SplitSample) -> Iterator[Trap]:
+    """Look at the edges of some documents of the index."""
     data = sample.data
-    if data.details.get("rows"):
+    if data.num_documents is None or data.details.get("rows"):
         return
     ranges = list(sample.documents(NUM_DOCUMENTS))
     if len(ranges) < LEAST_DOCUMENTS:
@@ -117,7 +111,7 @@ def _marked_by_their_own(
     return found
 
 
-def _begin_tokens(sample: SplitSample) -> Iterator[Trap]:
+def begin_tokens(sample: SplitSample) -> Iterator[Trap]:
     """Check the first two ids of some documents, spread over the split."""
     data = sample.data
     ranges = list(sample.documents(NUM_DOCUMENTS, least=2))
@@ -159,7 +153,7 @@ def _unnamed_begin(sample: SplitSample, heads: np.ndarray) -> int:
     return begin if is_begin else -1
 
 
-def _never_shuffled(sample: SplitSample) -> Iterator[Trap]:
+def never_shuffled(sample: SplitSample) -> Iterator[Trap]:
     """Correlation of each feature between neighbours in the sample."""
     data = sample.data
     if data.has_manifest or data.details.get("rows"):

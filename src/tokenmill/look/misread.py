@@ -25,13 +25,8 @@ LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
 NUM_BLOCKS = 16
 
 
-def check(sample: SplitSample) -> Iterator[Trap]:
-    """Headers at the start of each shard and in the sample, then the type of the ids."""
-    yield from _headers(sample)
-    yield from _wrong_type(sample)
-
-
-def _headers(sample: SplitSample) -> Iterator[Trap]:
+def headers(sample: SplitSample) -> Iterator[Trap]:
+    """Find headers at the start of each shard and in the sample."""
     data = sample.data
     seen = set()
     for i in sample.shards():
@@ -76,8 +71,8 @@ def _in_the_middle(sample: SplitSample) -> Iterator[tuple[int, bytes]]:
                     yield start + hit.start() // itemsize, first_bytes
 
 
-def _wrong_type(sample: SplitSample) -> Iterator[Trap]:
-    """The trap that most blocks of the sample show, with the tokens as they are read now."""
+def wrong_type(sample: SplitSample) -> Iterator[Trap]:
+    """Yield the trap that most blocks of the sample show, with the tokens as they are read now."""
     said: dict[tuple[str, str], list[Trap]] = {}
     blocks = [ids for _, ids in sample.blocks if len(ids) >= LEAST_TOKENS]
     blocks = blocks[:: max(1, len(blocks) // NUM_BLOCKS)]

@@ -23,14 +23,8 @@ PROBES = 16
 PROBE_TOKENS = 256
 
 
-def check(sample: SplitSample) -> Iterator[Trap]:
-    """The end of each shard, its size, then probes of it."""
-    yield from _unfilled(sample)
-    yield from _cut(sample)
-    yield from _repeated(sample)
-
-
-def _cut(sample: SplitSample) -> Iterator[Trap]:
+def cut(sample: SplitSample) -> Iterator[Trap]:
+    """Find shards that are shorter than the others, by their sizes."""
     files = sample.data.files
     if len(files) < 4 or any(file.partial or file.known_contents or file.ends for file in files):
         return
@@ -47,7 +41,8 @@ def _cut(sample: SplitSample) -> Iterator[Trap]:
             yield Trap("cut-shard", file.name, evidence, "fetch or write this file again")
 
 
-def _repeated(sample: SplitSample) -> Iterator[Trap]:
+def repeated(sample: SplitSample) -> Iterator[Trap]:
+    """Find shards that are there twice, by probes of them."""
     data = sample.data
     seen: dict[tuple[int, str], int] = {}
     for i in sample.shards():
@@ -76,8 +71,8 @@ def _probe(sample: SplitSample, i: int) -> str:
     return digest.hexdigest()
 
 
-def _unfilled(sample: SplitSample) -> Iterator[Trap]:
-    """Equal tokens at the end of a shard, and runs of zeros in the sample."""
+def unfilled(sample: SplitSample) -> Iterator[Trap]:
+    """Find equal tokens at the end of a shard, and runs of zeros in the sample."""
     tails = False
     for i in sample.shards():
         file = sample.data.files[i]

@@ -27,13 +27,8 @@ LEAST_PAIRS = 400
 AGREE = 0.97
 
 
-def check(sample: SplitSample) -> Iterator[Trap]:
-    """The ids as numbers, then the text that they stand for."""
-    yield from _check_ids(sample)
-    yield from _check_text(sample)
-
-
-def _check_ids(sample: SplitSample) -> Iterator[Trap]:
+def numbers(sample: SplitSample) -> Iterator[Trap]:
+    """Look at the ids as numbers."""
     ids = sample.ids
     largest = int(ids.max(initial=0))
     limit = sample.data.vocab_size
@@ -66,7 +61,7 @@ def _check_ids(sample: SplitSample) -> Iterator[Trap]:
             yield Trap("one-token", sample.split, evidence, fix)
 
 
-def _check_text(sample: SplitSample) -> Iterator[Trap]:
+def texts(sample: SplitSample) -> Iterator[Trap]:
     """Decode pieces spread over the split, encode them again, compare."""
     try:
         tokenizer = sample.tokenizer
@@ -78,13 +73,13 @@ def _check_text(sample: SplitSample) -> Iterator[Trap]:
     if tokenizer is None:
         return
     runs = _runs(sample, tokenizer)
-    texts = [tokenizer.decode(run).decode("utf-8", "ignore").encode() for run in runs]
-    ids, ends = tokenizer.encode_batch(texts)
+    decoded = [tokenizer.decode(run).decode("utf-8", "ignore").encode() for run in runs]
+    ids, ends = tokenizer.encode_batch(decoded)
     again = [np.asarray(ids)[a:b].tolist() for a, b in pairwise([0, *ends])]
     kept = total = 0
     worst = 1.0
     shown = b""
-    for run, text, back in zip(runs, texts, again, strict=True):
+    for run, text, back in zip(runs, decoded, again, strict=True):
         pairs = Counter(pairwise(run[2:-2].tolist()))  # the edges are those of cut words
         same = (pairs & Counter(pairwise(back))).total()
         kept += same

@@ -8,7 +8,7 @@ from typing import Any
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.look.check import Check, verify
-from tokenmill.look.inspect import OpenedSplits
+from tokenmill.look.inspect import OpenedData
 from tokenmill.look.token_sample import Trap
 from tokenmill.shards.manifest import Manifest
 
@@ -47,7 +47,7 @@ Answer = tuple[str, str, list[Trap]]
 """(`good`, `bad`, `warn` or `unasked`; words; the traps that explain it)."""
 
 
-def health_of(opened: OpenedSplits, sample: int) -> tuple[list[Answer], int]:
+def health_of(opened: OpenedData, sample: int) -> tuple[list[Answer], int]:
     """All answers, and how many tokens were looked at: `sample` of each split at most."""
     splits = opened.splits
     result = verify(opened.path, sample=sample, **opened.open_options)
