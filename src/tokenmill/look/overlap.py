@@ -47,14 +47,9 @@ def check(train: SplitSample, val: SplitSample) -> Iterator[Trap]:
     looked_at = len(train.ids) / train.data.num_tokens
     of_val = min(1.0, len(np.unique(np.concatenate(matched))) / len(known) / looked_at)
     if of_val >= NOTED:
-        evidence = (
-            f"about {of_val:.0%} of {val.split} is in train: {len(shared):,} of {pieces:,} pieces "
-            f"of train looked at are in {val.split} too, the first at token {shared[0]:,}"
-        )
-        fix = (
-            "the validation loss is of text that was trained on: split again, by document, before "
-            "writing, and remove doubled documents"
-        )
+        both = f"{len(shared):,} of {pieces:,} pieces of train, the first at token {shared[0]:,}"
+        evidence = f"about {of_val:.0%} of {val.split} is in train: {both}"
+        fix = "split again, by document, before writing, and remove doubled documents"
         where = f"{train.split} and {val.split}"
         yield Trap("train-val-overlap", where, evidence, fix, is_fault=of_val >= FAULTY)
 

@@ -1,12 +1,8 @@
 """Files that were not written whole, or are there twice.
 
-cut-shard: shorter than the others. Formats with a header or an index are compared with it when
-they are opened; this is for those that have none. repeated-shard: a whole file that was copied,
-listed or written twice.
-
-zero-tail, padded-tail, zero-hole: room that was made for tokens and never filled. A writer that
-makes its file large first and is killed leaves zeros, which are a valid id. Packed formats fill up
-their last file with separators, and readers train on them.
+Formats with a header or an index are compared with it when they are opened: sizes are compared for
+those that have none. A writer that makes its file large first and is killed leaves zeros, which are
+a valid id. Packed formats fill up their last file with separators, and readers train on them.
 """
 
 from collections import Counter
@@ -34,10 +30,8 @@ def cut(sample: SplitSample) -> Iterator[Trap]:
         return
     for file in files[:-1]:
         if file.num_tokens < usual:
-            evidence = (
-                f"it has {file.num_tokens:,} tokens; {count:,} of the others have {usual:,} each, "
-                "and it is not the last"
-            )
+            others = f"{count:,} of the others have {usual:,} each, and it is not the last"
+            evidence = f"it has {file.num_tokens:,} tokens; {others}"
             yield Trap("cut-shard", file.name, evidence, "fetch or write this file again")
 
 
@@ -51,10 +45,8 @@ def repeated(sample: SplitSample) -> Iterator[Trap]:
             continue
         key = (file.num_tokens, _probe(sample, i))
         if key in seen:
-            evidence = (
-                f"it holds the same {file.num_tokens:,} tokens as {data.files[seen[key]].name}, at "
-                f"all of {PROBES} places compared"
-            )
+            other = f"{data.files[seen[key]].name}, at all of {PROBES} places compared"
+            evidence = f"it holds the same {file.num_tokens:,} tokens as {other}"
             fix = "remove one of the two, or fetch the one that should be there"
             yield Trap("repeated-shard", file.name, evidence, fix)
         seen.setdefault(key, i)

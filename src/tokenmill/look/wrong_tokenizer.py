@@ -39,14 +39,12 @@ def numbers(sample: SplitSample) -> Iterator[Trap]:
             for start, block in sample.blocks
             if int(block.max(initial=0)) >= limit
         )
+        place = f"the largest is {largest:,}, the first at token {first:,}"
         evidence = (
-            f"{beyond:,} of {len(ids):,} ids are {limit:,} or more, the vocabulary ends at "
-            f"{limit - 1:,}; the largest is {largest:,}, the first at token {first:,}"
+            f"{beyond:,} of {len(ids):,} ids are {limit:,} or more: {place}"
         )
-        fix = (
-            "these ids are of another tokenizer, or the file is damaged there: look with "
-            f"`tokenmill show tokens PATH {max(0, first - 8)}:{first + 8}`"
-        )
+        look = f"`tokenmill show tokens PATH {max(0, first - 8)}:{first + 8}`"
+        fix = f"these ids are of another tokenizer, or the file is damaged there: look with {look}"
         yield Trap("ids-beyond-vocabulary", sample.split, evidence, fix)
     if len(ids) >= LEAST_TOKENS:
         # An id that is more than half of all is the median.
@@ -54,10 +52,7 @@ def numbers(sample: SplitSample) -> Iterator[Trap]:
         count = int((ids == common).sum())
         if count / len(ids) > TOO_COMMON:
             evidence = f"{percent(count, len(ids))} of the tokens are id {common}"
-            fix = (
-                "a tokenizer that does not know the text writes its unknown token everywhere: "
-                "prepare the text again with one that does"
-            )
+            fix = "if it is the unknown token, prepare again with a tokenizer that knows the text"
             yield Trap("one-token", sample.split, evidence, fix)
 
 

@@ -90,10 +90,7 @@ def _dropped(accounts: Mapping[str, Any]) -> Answer:
     words = "All that was read is in the dataset"
     if not found:
         return ("good" if accounts else "unasked", words, [])
-    fix = (
-        "none, if cleaning and deduplication were meant; else prepare again without --dedup. "
-        "The accounts below count everything"
-    )
+    fix = "none, if cleaning and deduplication were meant; else prepare again without --dedup"
     return ("warn", words, [Trap("dropped", "accounts", "; ".join(found), fix, is_fault=False)])
 
 
