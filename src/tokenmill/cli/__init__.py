@@ -1,10 +1,6 @@
 """The command `tokenmill`: one file per command, imported when it is called.
 
-flags.py         commands with subcommands; flags that commands share, or made from a dataclass
-outcome.py       the output of a command: results, notes, JSON; hints of the library as flags
-prepare_jobs.py  `prepare plan`, `work`, `status`, `finish` and `slurm`: the same as numbered jobs
-
-The table of commands below says what is in the other files.
+flags.py makes flags, also from dataclasses; outcome.py prints what a command returns.
 """
 
 import importlib

@@ -3,14 +3,8 @@
 One rule for all commands: results and errors are always printed; notes and progress are not with
 `--quiet`; `--json` prints one JSON value in place of results and notes.
 
-The library writes hints as Python; a command prints them as its own flags (`as_flags`):
-
-    tokenmill.open("train.bin", dtype="uint16")   becomes   --dtype uint16
-    tokenmill.open("data/corpus")                           data/corpus
-    pass overwrite=True to replace it                       pass --overwrite to replace it
-    pass run=Run(max_ram="600M")                            pass --max_ram 600M
-
-Only what is a flag of the command is changed: another call is still the way, in Python.
+The library writes hints as Python. A command prints what is a flag of it as that flag:
+`tokenmill.open("train.bin", dtype="uint16")` becomes `--dtype uint16` (`as_flags`).
 """
 
 import json

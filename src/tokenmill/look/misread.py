@@ -10,12 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tokenmill.formats.not_tokens import (
-    HEADER_MARKS,
-    LEAST_TOKENS,
-    known_head,
-    tokens_per_id,
-)
+from tokenmill.formats.not_tokens import HEADER_MARKS, LEAST_TOKENS, known_head, tokens_per_id
 from tokenmill.look.token_sample import SplitSample, Trap, percent
 
 LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that

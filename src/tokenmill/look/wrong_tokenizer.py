@@ -40,9 +40,7 @@ def numbers(sample: SplitSample) -> Iterator[Trap]:
             if int(block.max(initial=0)) >= limit
         )
         place = f"the largest is {largest:,}, the first at token {first:,}"
-        evidence = (
-            f"{beyond:,} of {len(ids):,} ids are {limit:,} or more: {place}"
-        )
+        evidence = f"{beyond:,} of {len(ids):,} ids are {limit:,} or more: {place}"
         look = f"`tokenmill show tokens PATH {max(0, first - 8)}:{first + 8}`"
         fix = f"these ids are of another tokenizer, or the file is damaged there: look with {look}"
         yield Trap("ids-beyond-vocabulary", sample.split, evidence, fix)

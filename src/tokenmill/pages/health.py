@@ -13,6 +13,7 @@ from tokenmill.look.token_sample import Trap
 from tokenmill.shards.manifest import Manifest
 
 MOST = 3  # traps of one kind that are written out
+MARKS = {"good": "good", "bad": "fault", "warn": "note", "unasked": "not asked"}
 # These end an examination: what is read wrongly is wrong in every other way too.
 READING = ("header-as-tokens", "wrong-dtype", "byte-order", "unreadable", "damaged")
 
@@ -114,17 +115,12 @@ def health_mark(answers: list[Answer]) -> Html:
     """All answers in one."""
     kinds = Counter(kind for kind, _, _ in answers)
     kind = next((kind for kind in ("bad", "warn") if kinds[kind]), "good")
-    words = {
-        "bad": plural(kinds["bad"], "fault"),
-        "warn": plural(kinds["warn"], "note"),
-        "good": "good",
-    }
-    return tag("span", words[kind], class_=f"mark large {kind}")
+    words = "good" if kind == "good" else plural(kinds[kind], MARKS[kind])
+    return tag("span", words, class_=f"mark large {kind}")
 
 
 def health_list(answers: list[Answer]) -> Html:
     """The answers as a list."""
-    words = {"good": "good", "bad": "fault", "warn": "note", "unasked": "not asked"}
     lines = []
     for kind, question, findings in answers:
         more = len(findings) - MOST
@@ -137,6 +133,6 @@ def health_list(answers: list[Answer]) -> Html:
         ]
         if more > 0:
             evidence.append(tag("p", f"And {more:,} more; `tokenmill verify` names them all."))
-        mark = tag("span", words[kind], class_=f"mark {kind}")
+        mark = tag("span", MARKS[kind], class_=f"mark {kind}")
         lines.append(tag("li", mark, tag("span", question), *evidence))
     return tag("ul", *lines, class_="health")

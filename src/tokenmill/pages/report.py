@@ -1,8 +1,7 @@
 """`tokenmill view --save`: one HTML file that needs nothing else, not even a network.
 
-Style, script and plots are inside; the policy in its head allows exactly these (by their hash) and
-nothing from elsewhere. No clock and no path is in it: the same data gives the same bytes. Numbers
-are exact for small data, from a bounded, evenly spaced sample of large.
+No clock and no path is in it: the same data gives the same bytes. Numbers are exact for small data,
+from a bounded, evenly spaced sample of large.
 """
 
 from collections.abc import Iterator
@@ -19,31 +18,13 @@ from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.edits.usage import SourceUsage
+from tokenmill.look import token_sample
 from tokenmill.look.inspect import Inspection, Made, OpenedData, shown_setting
-from tokenmill.look.token_sample import (
-    BLOCK_TOKENS,
-    BUDGET,
-    SplitSample,
-    ranges_within,
-    spread,
-    spread_ranges,
-    text_size,
-)
-from tokenmill.pages import plots
+from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
+from tokenmill.pages import html, plots
 from tokenmill.pages.find_documents import bounds_in, survey
 from tokenmill.pages.health import health_list, health_mark, health_of
-from tokenmill.pages.html import (
-    cards,
-    coloured,
-    facts,
-    inline,
-    main_figures,
-    note,
-    offline_page,
-    preview,
-    section,
-    table,
-)
+from tokenmill.pages.html import facts, note, section, table
 from tokenmill.version import __version__
 
 TOP = 26
@@ -118,7 +99,7 @@ def report(
         _samples(opened),
         tag("footer", _footer(known, counts, looked_at)),
     )
-    return offline_page(f"{name} - tokenmill report", body)
+    return html.offline_page(f"{name} - tokenmill report", body)
 
 
 def _lead(known: Inspection) -> Html:
@@ -134,8 +115,8 @@ def _lead(known: Inspection) -> Html:
 def _figures(known: Inspection, counts: Counts, health: Html) -> Html:
     used = counts.num_used
     size = known.tokenizer.vocab_size
-    return cards(
-        *main_figures(known),
+    return html.cards(
+        *html.main_figures(known),
         ("vocabulary used", f"{used / size:.1%}" if size else f"{used:,} ids"),
         ("entropy, in bits", f"{counts.entropy:.2f}"),
         ("health", health),
@@ -212,7 +193,9 @@ def _top_tokens(opened: OpenedData, counts: Counts) -> Html:
         # One at a time: what is before a token must not change how it is shown.
         (token,) = opened.shown(data, np.array([number]))
         share = amount / max(1, counts.looked_at)
-        rows.append((inline(token, place=token.id), float(amount), f"{amount:,} ({share:.2%})"))
+        rows.append(
+            (html.inline(token, place=token.id), float(amount), f"{amount:,} ({share:.2%})")
+        )
     total = sum(amount for _, amount, _ in rows) / max(1, counts.looked_at)
     words = f"The {len(rows)} most frequent tokens are {total:.0%} of the data."
     sampled = _sampled(counts.sample)
@@ -258,14 +241,14 @@ def _splits(known: Inspection) -> Html:
 def compression(splits: dict[str, TokenDataset], tokenizer: Any) -> list[tuple[str, int, int]]:
     """(file, bytes of text, tokens) of each shard, or of evenly spaced ones."""
     shards = [(data, shard) for data in splits.values() for shard in data.shards]
-    chosen = spread(MAX_PARTS, len(shards))
+    chosen = token_sample.spread(MAX_PARTS, len(shards))
     budget = max(BLOCK_TOKENS, PARTS_TOKENS // max(1, len(chosen)))
     parts = []
     for data, shard in (shards[number] for number in chosen):
         stop = shard.start + shard.num_tokens
-        ranges = ranges_within(budget, BLOCK_TOKENS, shard.start, stop)
+        ranges = token_sample.ranges_within(budget, BLOCK_TOKENS, shard.start, stop)
         try:
-            size = text_size(data, ranges, tokenizer)
+            size = token_sample.text_size(data, ranges, tokenizer)
         except (ValueError, IndexError, OverflowError):
             size = (0, 0)  # ids beyond the vocabulary: the checks report them
         parts.append((shard.file, *size))
@@ -366,7 +349,7 @@ def _why_repeated(
     rows: list[tuple[object, ...]] = []
     for times, data, start, stop in most_often:
         ids = data.tokens(start, min(stop, start + EQUAL_TOKENS))
-        shown = tag("span", preview(opened.shown(data, ids)), class_="preview")
+        shown = tag("span", html.preview(opened.shown(data, ids)), class_="preview")
         rows.append((times, stop - start, shown))
     yield table(("times", "tokens", "begins"), rows)
 
@@ -386,14 +369,14 @@ def _samples(opened: OpenedData) -> Html:
     name, data = next(iter(opened.splits.items()))
     ranges = list(SplitSample(data, name).documents(SAMPLES + 1, least=40))[:SAMPLES]
     if not ranges and data.num_tokens:
-        ranges = spread_ranges(SAMPLES, SAMPLE_TOKENS, 0, data.num_tokens)
+        ranges = token_sample.spread_ranges(SAMPLES, SAMPLE_TOKENS, 0, data.num_tokens)
     parts = []
     for start, stop in ranges:
         shown = min(stop, start + SAMPLE_TOKENS)
         tokens = opened.shown(data, data.tokens(start, shown))
         rest = f"; {stop - shown:,} more" if shown < stop else ""
         words = note(f"{name}, tokens {start:,} to {stop:,}{rest}")
-        parts.append(tag("div", words, coloured(tokens), class_="sample"))
+        parts.append(tag("div", words, html.coloured(tokens), class_="sample"))
     return tag("section", tag("h2", "Samples"), *parts)
 
 
