@@ -77,9 +77,9 @@ def _edits(
         if not path:
             raise ValueError(f"--add is {add!r}; expected a name and data: crawl=data/crawl")
         path = path if is_remote(path) else os.path.abspath(path)  # the run may be elsewhere
-        edits.append(Add(name, path, weights=_weights(weights, "--weights")))
+        edits.append(Add(name, path, weights=named_values(weights, "--weights", WEIGHTS, number)))
     if reweight is not None:
-        edits.append(Reweight(_weights(reweight, "--reweight")))
+        edits.append(Reweight(named_values(reweight, "--reweight", WEIGHTS, number)))
     if cap is not None:
         edits.append(Cap(named_values(cap, "--cap", "wiki=4", int), then=then))
     if skip is not None:
@@ -89,10 +89,6 @@ def _edits(
     if ban_tokens is not None:
         edits.append(Ban(tokens=_range(ban_tokens, "--ban_tokens"), source=source))
     return edits
-
-
-def _weights(text: str, flag: str) -> dict[str, Any]:
-    return named_values(text, flag, WEIGHTS, number)
 
 
 def _range(text: str, flag: str) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.formats.not_tokens import HEADER_MARKS, LEAST_TOKENS, known_head, tokens_per_id
-from tokenmill.look.token_sample import SplitSample, Trap, percent
+from tokenmill.look.token_sample import SplitSample, Trap, entropy, percent
 
 LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
 NUM_BLOCKS = 16
@@ -113,8 +113,8 @@ def _swapped(ids: np.ndarray, where: str, end: int | None) -> Trap | None:
 
     Frequent tokens have small ids, in every vocabulary made by counting, so the high bytes are few.
     """
-    low = _entropy(ids & 0xFF)
-    high = _entropy(ids >> 8)
+    low = entropy(np.bincount(ids & 0xFF))
+    high = entropy(np.bincount(ids >> 8))
     if high < low + 0.5:
         return None
     swapped = ids.byteswap()
@@ -127,9 +127,3 @@ def _swapped(ids: np.ndarray, where: str, end: int | None) -> Trap | None:
 
 def _write_again(dtype: str) -> str:
     return f"they were written big-endian: write them again little-endian (array.astype('{dtype}'))"
-
-
-def _entropy(values: np.ndarray) -> float:
-    counts = np.bincount(values, minlength=256)
-    shares = counts[counts > 0] / len(values)
-    return float(-(shares * np.log2(shares)).sum())

@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 
 from tokenmill.base.human import plural
-from tokenmill.base.markup import Html, join, tag, text
+from tokenmill.base.markup import Html, column_chart, join, tag
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
@@ -62,12 +62,6 @@ class Counts:
     def num_used(self) -> int:
         return int((self.by_id > 0).sum())
 
-    @property
-    def entropy(self) -> float:
-        """Bits per token, if each came alone."""
-        share = self.by_id[self.by_id > 0] / max(1, self.looked_at)
-        return float(-(share * np.log2(share)).sum()) + 0.0
-
 
 @takes_keywords_of(open_dataset, but=("split",))
 def report(
@@ -86,6 +80,7 @@ def report(
     name = opened.name
     counts = count_ids(splits, sample)
     answers, looked_at = health_of(opened, sample)
+    prints = ", ".join(f"{name} {split.fingerprint[:12]}" for name, split in known.splits.items())
     body = join(
         tag("h1", name),
         _lead(known),
@@ -97,7 +92,11 @@ def report(
         _pair(_accounts(made), _repeated(opened, made)) if made else None,
         None if usage is None else _usage(usage),
         _samples(opened),
-        tag("footer", _footer(known, counts, looked_at)),
+        tag(
+            "footer",
+            f"Made by tokenmill {__version__} from {counts.sample or 'all tokens'}; the checks "
+            f"looked at {looked_at:,}. Fingerprints: {prints}.",
+        ),
     )
     return html.offline_page(f"{name} - tokenmill report", body)
 
@@ -118,7 +117,7 @@ def _figures(known: Inspection, counts: Counts, health: Html) -> Html:
     return html.cards(
         *html.main_figures(known),
         ("vocabulary used", f"{used / size:.1%}" if size else f"{used:,} ids"),
-        ("entropy, in bits", f"{counts.entropy:.2f}"),
+        ("entropy, in bits", f"{token_sample.entropy(counts.by_id):.2f}"),
         ("health", health),
     )
 
@@ -362,7 +361,9 @@ def _usage(usage: SourceUsage) -> Html:
         f"shard were a target {min(used):.4g} to {max(used):.4g} times."
     )
     parts = [(shard.file, shard.epochs) for shard in usage.shards]
-    return section("Use of the shards", plots.columns(parts, "times"), note(words))
+    chart = column_chart(plots.WIDE, parts, unit="times", label="A column for each of them")
+    drawing = tag("div", chart, class_="scroll wide")
+    return section("Use of the shards", drawing, note(words))
 
 
 def _samples(opened: OpenedData) -> Html:
@@ -378,11 +379,3 @@ def _samples(opened: OpenedData) -> Html:
         words = note(f"{name}, tokens {start:,} to {stop:,}{rest}")
         parts.append(tag("div", words, html.coloured(tokens), class_="sample"))
     return tag("section", tag("h2", "Samples"), *parts)
-
-
-def _footer(known: Inspection, counts: Counts, looked_at: int) -> Html:
-    prints = ", ".join(f"{name} {split.fingerprint[:12]}" for name, split in known.splits.items())
-    return text(
-        f"Made by tokenmill {__version__} from {counts.sample or 'all tokens'}; the checks looked "
-        f"at {looked_at:,}. Fingerprints: {prints}."
-    )
