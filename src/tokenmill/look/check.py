@@ -195,7 +195,7 @@ def _find_traps(check: Check, budget: int, open_options: dict[str, Any]) -> None
     except NotADatasetError:
         raise
     except FormatError as error:
-        check.traps.append(_trap(error, check.path))
+        check.traps.append(_why_not_open(check.path, error, open_options))
         return
     first = next(iter(splits.values()))
     budget = max(budget, BLOCK_TOKENS)
@@ -243,6 +243,13 @@ def _open(check: Check, open_options: dict[str, Any]) -> dict[str, TokenDataset]
             raise error from None
         check.assumed["dtype"] = dtype
         return splits
+
+
+def _why_not_open(path: str, error: FormatError, open_options: dict[str, Any]) -> Trap:
+    file = _first_file(path)
+    if file is not None and open_options.get("format") and (what := known_head(head(file)[0])):
+        return misread.header_trap(str(file), head(file)[0], 2, what)
+    return _trap(error, path)
 
 
 def _trap(error: FormatError, where: str) -> Trap:
