@@ -16,7 +16,7 @@ from tokenmill.dataset import TokenDataset
 from tokenmill.errors import CorruptShardError, FormatError, TokenizerMismatchError, TokenmillError
 from tokenmill.formats.format import NO_LIMIT, TokenFormat, token_dtype
 from tokenmill.formats.held_out import is_named, stated
-from tokenmill.formats.writing import Writer, WriteTarget
+from tokenmill.formats.writing import Writer
 
 CHUNK = 1 << 22  # tokens
 MAX_SHARDS = 10_000
@@ -101,7 +101,8 @@ class Conversion:
         writers: dict[str, Writer] = {}
         shards = 0
         for split, data in self.splits.items():
-            target = WriteTarget(
+            writer = writers[split or "train"] = self.to.writer(
+                folder,
                 split,
                 self.dtype,
                 self.tokens_per_shard,
@@ -113,7 +114,6 @@ class Conversion:
                 own_folder=any(map(is_named, self.splits)),
                 compress=self.compress,
             )
-            writer = writers[split or "train"] = self.to.writer(folder, target)
             num_tokens = 0
             chunks = self.stream(data)
             try:
