@@ -14,32 +14,26 @@ Only the histogram of lengths is needed for this, however many documents there a
 """
 
 import functools
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
 from tokenmill import kernel
-from tokenmill.base.groups import groups_of
+from tokenmill.order.spans import groups_of
 
 
-class DocumentsByLength(Protocol):
+@dataclass(frozen=True)
+class DocumentsByLength:
     """Documents sorted by length; those of one length in the order of the axis. No empty ones."""
 
-    @property
-    def lengths(self) -> np.ndarray:
-        """The lengths that occur, ascending."""
-
-    @property
-    def counts(self) -> np.ndarray:
-        """How many documents have each."""
-
-    @property
-    def starts(self) -> np.ndarray:
-        """The first token of each document on the axis."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the three."""
+    lengths: np.ndarray
+    """The lengths that occur, ascending."""
+    counts: np.ndarray
+    """How many documents have each."""
+    starts: np.ndarray
+    """The first token of each document on the axis."""
+    fingerprint: str
+    """A hash of the three."""
 
 
 def find_documents(

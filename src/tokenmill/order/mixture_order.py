@@ -28,6 +28,7 @@ import numpy as np
 
 from tokenmill.order.order import Order, SourceOrder
 from tokenmill.order.permutation import mix, round_keys
+from tokenmill.order.spans import groups_of
 
 SAMPLES_PER_BLOCK = 64
 ENDLESS = 1 << 62
@@ -187,8 +188,7 @@ class Deal:
         source = np.empty(flat.shape, np.int64)
         index = np.empty(flat.shape, np.int64)
         stages = np.searchsorted(self._starts, flat, side="right") - 1
-        for stage in np.unique(stages).tolist():
-            here = np.flatnonzero(stages == stage)
+        for stage, here in groups_of(stages):
             block, slot = np.divmod(flat[here] - self._starts[stage], SAMPLES_PER_BLOCK)
             blocks, row = np.unique(block, return_inverse=True)
             sources, indices = self._deal_blocks(stage, blocks)
@@ -200,10 +200,9 @@ class Deal:
         """The sample number that is the index-th of a source, or -1 if none ever is."""
         found = np.full(index.shape, -1, np.int64)
         stages = np.searchsorted(self._before[:, source], index, side="right") - 1
-        for stage in np.unique(stages).tolist():
+        for stage, here in groups_of(stages):
             if not self._shares[stage].parts[source]:
                 continue
-            here = np.flatnonzero(stages == stage)
             within = index[here] - self._before[stage, source]
             block = self._shares[stage].number_of(source, within) // SAMPLES_PER_BLOCK
             blocks, row = np.unique(block, return_inverse=True)

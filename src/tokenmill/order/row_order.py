@@ -111,8 +111,9 @@ class RowOrder(SourceOrder):
         first_piece = first[some] // self.block_size
         last_piece = last[some] // self.block_size
         document = find_documents(self.documents, first_tokens[some], lengths[some])
-        which, piece = runs(first_piece, last_piece - first_piece + 1)
-        rows = self.row_of(self.pieces.number_of(document[which], piece), epoch)
+        counts = last_piece - first_piece + 1
+        piece = runs(first_piece, counts)
+        rows = self.row_of(self.pieces.number_of(document.repeat(counts), piece), epoch)
         return np.unique(self.positions_of(rows, epoch)) + epoch * self.samples_per_epoch
 
     # Which row is at a position

@@ -209,8 +209,8 @@ def _runs_of(edges: np.ndarray, held: Container[int], spans: Spans) -> list[tupl
     """Return the runs that the spans need, in the order of their need, without those held."""
     first = np.searchsorted(edges, spans.start, side="right") - 1
     last = np.searchsorted(edges, spans.start + spans.length, side="left") - 1
-    _, needed = runs(first, last - first + 1)
-    return [(run,) for run in needed.tolist() if run not in held]
+    needed = runs(first, last - first + 1).tolist()
+    return [(run,) for run in needed if run not in held]
 
 
 def _parts_of(edges: np.ndarray, spans: Spans) -> list[tuple[int, ...]]:
