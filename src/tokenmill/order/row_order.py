@@ -1,13 +1,8 @@
 """Rows made of whole documents: sample number -> row -> one span per piece of a document; and back.
 
-An epoch has R rows, and sample g = e * R + p is position p of epoch e. The arrangement says which
-row is at a position, as for windows. The recipe of a row says what is in it: pieces of some
-lengths, each by its number among all pieces of that length. Which document has that number is a
-keyed permutation for every length, another one each epoch. So other documents meet in every epoch,
-each is in exactly one row (or its pieces are, in one row each), and nothing is stored but the table
-of recipes.
-
-With `sequential` the numbers are not permuted: every epoch is the same.
+The arrangement says which row is at a position, as for windows; the recipe of the row, which
+lengths are in it; a keyed permutation for every length and epoch, which documents these are. So
+other documents meet in every epoch, and nothing is stored but the table of recipes.
 """
 
 import functools
