@@ -24,7 +24,7 @@ import xxhash
 from tokenmill.base.address import WRITABLE, is_remote, join, split
 from tokenmill.base.hashing import hash_file, regular
 from tokenmill.errors import CorruptShardError
-from tokenmill.reading.frames import open_frames, unpacked_stream
+from tokenmill.reading.frames import open_frames, unpacked_blocks
 from tokenmill.reading.token_file import FRAMED
 from tokenmill.shards.manifest import (
     FILE_NAME,
@@ -124,11 +124,10 @@ def read_blocks(folder: Path, entry: PackableEntry) -> Iterator[bytes | memoryvi
             yield block
 
 
-def unpacked(file: BinaryIO, entry: PackableEntry) -> BinaryIO:
-    """The content of an entry from its start, where its file is open already; owns the file."""
-    if entry.packed is None:
-        return file
-    return unpacked_stream(file, FRAMED, entry.packed.file, entry.num_bytes)
+def unpacked(file: BinaryIO, entry: PackableEntry) -> Iterator[bytes]:
+    """The content of an entry in blocks, where its file is open already; closes the file."""
+    codec = None if entry.packed is None else FRAMED
+    return unpacked_blocks(file, codec, entry.on_disk.file, entry.num_bytes)
 
 
 def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
