@@ -21,16 +21,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.errors import (
-    FormatError,
-    MissingExtraError,
-    PrepareError,
-    TokenizerMismatchError,
-)
+from tokenmill.errors import FormatError, MissingExtraError, PrepareError, TokenizerMismatchError
 from tokenmill.tokens.cuts import pieces_of
 from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
-from tokenmill.tokens.newer_characters import with_exact
 from tokenmill.tokens.same_ids import ComparedTokenizer
+from tokenmill.tokens.split_alike import with_exact
 from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
 from tokenmill.tokens.tokenizer_json import (
     byte_level_splits,
