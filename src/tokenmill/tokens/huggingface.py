@@ -2,12 +2,6 @@
 
 Byte-level BPE and SentencePiece's BPE, of a form that gigatoken has, are encoded by gigatoken once
 ids are compared, anything else by the `tokenizers` package, 20 to 100 times slower.
-
-What text means here:
-- nothing is added: the templates of BOS and EOS tokens are not applied;
-- tokens marked special, and the end of a text, are not looked for: `</s>` in a document is text;
-- added tokens that are not special (runs of spaces in GPT-NeoX) are vocabulary, as for everybody;
-- truncation and padding in the file are ignored, and no code is ever loaded beside it.
 """
 
 import functools

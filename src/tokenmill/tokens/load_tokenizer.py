@@ -1,8 +1,6 @@
-"""A tokenizer by name, by path, or from the state a dataset keeps.
+"""A tokenizer by name, by path, or from the state a dataset keeps; and which id begins a document.
 
-Names: `gpt2` (bundled), `bytes`, `chars`, and of tiktoken's encodings those whose files are on
-this machine. Paths: `tokenizer.json`, `*.tiktoken`, a SentencePiece `*.model`. Nothing is fetched
-from a network and no code that comes with a tokenizer is run.
+Nothing is fetched from a network and no code that comes with a tokenizer is run.
 """
 
 import importlib

@@ -1,9 +1,7 @@
 """Learn merges from counted words: the most frequent pair becomes a token, again and again.
 
-Ids 0 to 255 are the bytes in GPT-2's order (`BYTE_ORDER`), 256 is the first merge. Of pairs with
-the same count the one with the smaller left id is first, then the smaller right id. Overlapping
-pairs all count (`aaa` holds two of `aa`) and are merged from the left. This is the rule of the
-package `tokenizers`, so that its merges are the same.
+The rule and the ids are in docs/tokenizers.md. Overlapping pairs all count (`aaa` holds two of
+`aa`) and are merged from the left, as by the package `tokenizers`.
 
 All words are in one array of symbols. A pair can only come to be where one of its two symbols is
 made, so its places are listed once, and its count only falls from then on. A count in the queue is

@@ -2,7 +2,7 @@
 
 A rank file lists tokens and nothing else: neither the pattern that splits a text into pieces nor
 the special ids. Both come from the table of published encodings, by the file's sha256, or must be
-stated. Nothing is ever downloaded; a named encoding is read from the cache that tiktoken fills.
+stated.
 """
 
 import binascii

@@ -3,8 +3,7 @@
 The fingerprint is one hash by which two tokenizers are compared: of the vocabulary, and of what the
 tokenizer does to a text. A hash of the file alone would miss that the same file means other ids to
 another release of a library (it has happened: transformers 4 and 5); a hash of ids alone would miss
-tokens that the probe does not use. Equal vocabularies from files of different kinds give equal
-fingerprints: gpt2 from `gpt2.tiktoken` and from a `tokenizer.json` is one tokenizer.
+tokens that the probe does not use.
 """
 
 import functools

@@ -1,13 +1,10 @@
 """Decompression as a stream that never ends early silently.
 
 The standard file objects differ at the end of the data: some ignore what follows the last
-member, which would turn a damaged archive into a short corpus. Here all four kinds obey one rule:
-every member (gzip), frame (zstd) or stream (xz, bz2) is read, zero bytes may pad the end, and
-a member that stops early or anything else after the last one is an error.
-
-`read(n)` returns at most n bytes whatever the compression ratio, so a decompression bomb costs
-no memory. Nor does it cost more than some time: a file that unpacks to more than a thousand times
-its size, as no text does, is refused after 1 GiB of it.
+member, which would turn a damaged archive into a short corpus. Here every member (gzip), frame
+(zstd) or stream (xz, bz2) is read, zero bytes may pad the end, and a member that stops early or
+anything else after the last one is an error. `read(n)` returns at most n bytes whatever the
+compression ratio, so a decompression bomb costs no memory; it is refused after 1 GiB.
 """
 
 import zlib

@@ -13,8 +13,7 @@ distance. Costs one small read a unit, unless lines or documents are long.
 
 Then blocks are read and split at document ends; the rest waits for the next block. When the rest is
 longer than `long_line` it is returned as an open piece, cut at its last line end, or inside its
-line where `cuts` allow. So memory stays near one block plus `long_line`, and text is touched
-a few times only, always as whole buffers.
+line where `cuts` allow. So memory stays near one block plus `long_line`.
 """
 
 import re

@@ -1,22 +1,10 @@
 """One unit becomes chunks of documents, in bounded memory.
 
-`read_unit` chooses the reader for the kind of source, and makes sure that the file is the one that
-was planned, before and after. The law it keeps: whatever the units, whatever
-`chunk_bytes`, joining pieces over open edges gives the same documents in the same order.
-
-A document is left open (cut between two chunks or units) only when it has more than `long_line`
-bytes, and a line is cut inside only when it has; a chunk holds about `chunk_bytes` plus
-`long_line` bytes at most. Without `cuts` nothing is left open, and a document of more than
-`max_document_bytes` is bad input.
-
-`on_bad_input` decides what happens to bad input:
-    error     BadInputError with file and line or byte
-    skip      the document is dropped and counted by reason; but a document of more than
-              `long_line` bytes that is not UTF-8 is an error all the same: it may be the whole
-              corpus, and parts of it may already have been returned
-    replace   what is not UTF-8 becomes U+FFFD; what cannot be repaired so is dropped and counted
-A file that is missing or not readable counts as one document that was dropped. A truncated or
-damaged archive is always an error.
+The law: whatever the units, whatever `chunk_bytes`, joining pieces over open edges gives the same
+documents in the same order. A document is left open (cut between two chunks or units) only when it
+has more than `long_line` bytes, and a line is cut inside only when it has; a chunk holds about
+`chunk_bytes` plus `long_line` bytes at most. Without `cuts` nothing is left open, and a document of
+more than `max_document_bytes` is bad input. docs/inputs.md says what is done about that.
 """
 
 from collections.abc import Callable, Iterator, Sequence
