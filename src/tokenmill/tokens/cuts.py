@@ -1,7 +1,7 @@
 r"""Where a text may be cut so that the ids of the parts, joined, are the ids of the whole.
 
-BPE merges only inside the pieces that a pattern makes of a text, so a cut between two pieces changes
-nothing, as long as the pattern finds the same pieces when it cannot see across the cut:
+BPE merges only inside the pieces that a pattern makes of a text. So a cut between two pieces
+changes nothing, as long as the pattern finds the same pieces when it cannot see across the cut:
 
 - before a single ASCII space between two characters that are not white space. No piece holds a
   space after something else, and the only looking ahead (`\s+(?!\S)`) is done by white space.

@@ -66,18 +66,10 @@ class Queued(NamedTuple):
     number: int
 
 
-def learn_merges(text: bytes, lengths: Array, counts: Array, num_merges: int) -> Iterator[Merge]:
-    """Yield `num_merges` steps in order; fewer where no pair is left that occurs twice.
-
-    The words are in `text`, one after another; `lengths` and `counts` have an item for each.
-    """
-    return _Learner(text, lengths, counts, num_merges).run()
-
-
-class _Learner:
+class MergeLearner:
     """The symbols of all words, and the queue of pairs.
 
-    A symbol is at the place of its first byte; `span` has its length there and at its last byte,
+    The words are in `text`, one after another; `lengths` and `counts` have an item for each. A symbol is at the place of its first byte; `span` has its length there and at its last byte,
     so that both its neighbours are found. After each word, and before the first, is the symbol
     `end`; so is what a merge leaves of its right symbol.
     """
@@ -99,6 +91,7 @@ class _Learner:
         self.queue: list[Queued] = []
 
     def run(self) -> Iterator[Merge]:
+        """Yield `num_merges` steps in order; fewer where no pair is left that occurs twice."""
         self._enter(self._pairs_of_bytes(), 0)
         for new in range(256, self.end):
             if (found := self._most_frequent()) is None:

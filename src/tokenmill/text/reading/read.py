@@ -9,6 +9,7 @@ more than `max_document_bytes` is bad input. docs/inputs.md says what is done ab
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input
@@ -16,7 +17,6 @@ from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.bad_input import UNREADABLE
 from tokenmill.text.reading.chunks import Chunk, Edge, ReadRules
-from tokenmill.text.reading.read_text import read_text
 
 
 def read_unit(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
@@ -26,29 +26,13 @@ def read_unit(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         chunk.leave_out(UNREADABLE, "file", 0)
         yield chunk
         return
+    reader = import_module(f"tokenmill.text.reading.read_{source.kind}")
     check_unchanged(source)
     try:
-        yield from _reader_for(source.kind)(source, unit, rules)
+        yield from getattr(reader, f"read_{source.kind}")(source, unit, rules)
     except OSError as error:
         raise open_input.cannot_read(source.path, error) from error
     check_unchanged(source)
-
-
-def _reader_for(kind: str) -> Callable[[Source, Unit, ReadRules], Iterator[Chunk]]:
-    """The reader for a kind of source; those of tables are imported when there is one."""
-    if kind == "text":
-        return read_text
-    if kind == "jsonl":
-        from tokenmill.text.reading.read_jsonl import read_jsonl
-
-        return read_jsonl
-    if kind == "csv":
-        from tokenmill.text.reading.read_csv import read_csv
-
-        return read_csv
-    from tokenmill.text.reading.read_parquet import read_parquet
-
-    return read_parquet
 
 
 def read_files(
