@@ -261,7 +261,7 @@ class Conversion:
                 raise
             shards += count
             done[split or "all"] = (num_tokens, count)
-        self.to.finish(folder, writers, self.tokenizer)
+        self.to.writer.complete(folder, writers, self.tokenizer)
         return done
 
     def compare(self, folder: Path) -> None:

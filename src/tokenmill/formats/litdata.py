@@ -1,11 +1,8 @@
 """litdata in token mode: `index.json` and chunks of tokens, written with a TokensLoader.
 
-A chunk: u32 number of items n; u32[n + 1] where each begins, and the last ends, in bytes; then the
-tokens of all items, without anything between them. `dim` in the index is the number of tokens of a
-chunk, `data_format` the dtype: `no_header_numpy:5` is uint16, `no_header_tensor:16` int32.
-
-Any other data_format is no token data; `pickle` in particular would run code and is refused.
-Compressed and encrypted chunks are refused. One item is written for each document.
+After the table of offsets (samples.py) come the tokens of all items, without anything between them.
+`dim` in the index is the number of tokens of a chunk, `data_format` the dtype: `no_header_numpy:5`
+is uint16, `no_header_tensor:16` int32.
 """
 
 from dataclasses import replace
@@ -86,9 +83,6 @@ class Litdata(SampleFormat):
         if not documents:
             shards = [replace(shard, ends=None) for shard in shards]
         return FoundData(self.name, tuple(shards), details={"rows": not documents})
-
-
-FORMAT = Litdata()
 
 
 def _dtype(config: dict[str, Any], path: Path) -> np.dtype[Any]:

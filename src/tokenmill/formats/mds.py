@@ -1,16 +1,9 @@
 """MDS, the format of MosaicML Streaming: `index.json` and shards of samples with several columns.
 
-A shard: u32 number of samples n; u32[n + 1] where each begins, and the last ends, in bytes; a JSON
-copy of its entry in the index; the samples. A sample: u32 size of each column that has no fixed
-one, then the columns one after another. A column of tokens is `ndarray:int32` (a byte
-`ndim << 2 | code`, the shape in integers of 2^code bytes, the values), `ndarray:int32:2048` (values
-only), or `bytes` (values only, and the dtype is asked for).
-
-Headers are between the tokens, so these shards are read piece by piece and never mapped as one run.
-With a fixed shape the index alone says how many tokens there are; else opening reads the table of
-each shard. Columns of type `pkl` are pickles: never read. The samples of a compressed shard cannot
-be reached one by one: such shards are unpacked into the cache folder when they are first read, or
-when opening needs their tables. One sample is written for each document, in a column `tokens`.
+After the table of offsets (samples.py) come a JSON copy of the shard's entry in the index, and the
+samples: u32 size of each column that has no fixed one, then the columns one after another. A column
+of tokens is `ndarray:int32` (a byte `ndim << 2 | code`, the shape in integers of 2^code bytes, the
+values), `ndarray:int32:2048` (values only), or `bytes` (values only, and the dtype is asked for).
 """
 
 import os
@@ -141,9 +134,6 @@ class Mds(SampleFormat):
             files.append(_token_file(root, entry, samples, dtype, documents))
         name = entries[0]["column_names"][column.number]
         return FoundData(self.name, tuple(files), details={"column": name, "rows": not documents})
-
-
-FORMAT = Mds()
 
 
 def _column(entry: dict[str, Any], path: Path, ask: Ask) -> Column:

@@ -37,18 +37,18 @@ class OursWriter(Writer):
         self.shards.append(self._shard.finish(ends))
         self._open.close()
 
-
-def finish(folder: Path, writers: Mapping[str, OursWriter], tokenizer: Any) -> None:
-    """Write what makes a folder of shards a dataset; the manifest last."""
-    state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
-    target = next(iter(writers.values())).target
-    manifest = Manifest(
-        tokenizer=TokenizerEntry.of(tokenizer, state, target.begin_token_id),
-        dtype=target.dtype.name,
-        tokens_per_shard=target.tokens_per_shard,
-        splits={name: SplitEntry.of(tuple(writer.shards)) for name, writer in writers.items()},
-        settings={"compress": target.compress},
-    )
-    command = "tokenmill convert SOURCE DATASET --to tokenmill"
-    write_tokenizer_and_card(folder, manifest, state, command)
-    manifest.write(folder)
+    @staticmethod
+    def complete(folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
+        """Write what makes a folder of shards a dataset; the manifest last."""
+        state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
+        target = next(iter(writers.values())).target
+        manifest = Manifest(
+            tokenizer=TokenizerEntry.of(tokenizer, state, target.begin_token_id),
+            dtype=target.dtype.name,
+            tokens_per_shard=target.tokens_per_shard,
+            splits={name: SplitEntry.of(tuple(writer.shards)) for name, writer in writers.items()},
+            settings={"compress": target.compress},
+        )
+        command = "tokenmill convert SOURCE DATASET --to tokenmill"
+        write_tokenizer_and_card(folder, manifest, state, command)
+        manifest.write(folder)

@@ -5,6 +5,7 @@ holds at most a shard of small ones in memory; nothing is known beforehand, so h
 are filled in at the end. conversion/convert.py feeds the writers.
 """
 
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,13 @@ class Writer:
         if self._ends:
             self._next()
         return self.number - self.target.first_shard
+
+    @staticmethod
+    def complete(folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
+        """Write what is known only when the writers of all splits are closed.
+
+        `tokenizer` is one where the format needs it.
+        """
 
     def _stop(self, done: int, length: int, ends: np.ndarray) -> tuple[int, bool]:
         """Return up to where this chunk goes into the open shard, and whether that fills it."""

@@ -93,7 +93,7 @@ def documents_by_length(key: str, name: str, num_tokens: int, ends: EndsBetween)
     path = user_cache("documents") / f"{key}.documents"
     try:
         if not path.exists():
-            with wait_for_others(path.with_suffix(".lock")):
+            with wait_for_others(path):
                 if not path.exists():
                     log.info("sorting the documents of %s by length, once: %s", name, path)
                     _build(path, key, num_tokens, ends)
@@ -146,7 +146,10 @@ def _build(path: Path, key: str, num_tokens: int, ends: EndsBetween) -> None:
 
 
 def _open(path: Path, key: str | None = None) -> LengthIndex:
-    """Map an index; `key` is that of the data it must be of."""
+    """Map an index; `key` is that of the data it must be of; None: another process has checked it.
+
+    The check reads the whole file: 0.03 s for 10^8 documents that are in memory.
+    """
     with open(path, "rb") as file:
         first = file.read(_ALIGN)
         try:
@@ -170,6 +173,8 @@ def _open(path: Path, key: str | None = None) -> LengthIndex:
         if num_documents:
             at = _starts_at(num_lengths)
             starts = np.asarray(np.memmap(file, dtype, "r", at, (num_documents,)))
+    if key is not None and _fingerprint(lengths, counts, starts) != header["fingerprint"]:
+        raise CorruptShardError(f"{path} was changed after it was written", hint=_REBUILD)
     return LengthIndex(lengths, counts, starts, header["fingerprint"], path)
 
 

@@ -139,7 +139,7 @@ class ShardCache:
         with self._explain_bad_folder(address, size):
             descriptor = self._find(path, size, is_right)
             if descriptor is None:
-                with wait_for_others(path.with_suffix(".lock")):
+                with wait_for_others(path):
                     descriptor = self._find(path, size, is_right)
                     if descriptor is None:
                         descriptor = fetch(path)
