@@ -46,7 +46,8 @@ TEXTS = st.lists(PIECES, max_size=30).map("".join)
 def learned(words, num_merges):
     lengths = np.array([len(word) for word in words], np.int64)
     counts = np.array(list(words.values()), np.int64)
-    return [tuple(merge) for merge in MergeLearner(b"".join(words), lengths, counts, num_merges).run()]
+    learner = MergeLearner(b"".join(words), lengths, counts, num_merges)
+    return [tuple(merge) for merge in learner.run()]
 
 
 def counted(pattern, texts):

@@ -69,7 +69,8 @@ class Queued(NamedTuple):
 class MergeLearner:
     """The symbols of all words, and the queue of pairs.
 
-    The words are in `text`, one after another; `lengths` and `counts` have an item for each. A symbol is at the place of its first byte; `span` has its length there and at its last byte,
+    The words are in `text`, one after another; `lengths` and `counts` have an item for each.
+    A symbol is at the place of its first byte; `span` has its length there and at its last byte,
     so that both its neighbours are found. After each word, and before the first, is the symbol
     `end`; so is what a merge leaves of its right symbol.
     """
