@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +27,7 @@ import xxhash
 from tokenmill.base.address import WRITABLE, is_remote, join, split
 from tokenmill.base.hashing import hash_file, regular
 from tokenmill.errors import CorruptShardError
-from tokenmill.reading.frames import open_frames, unpacked_stream
-from tokenmill.reading.token_file import FRAMED
+from tokenmill.reading.frames import open_frames
 from tokenmill.shards.manifest import (
     FILE_NAME,
     ITEM_SIZE,
@@ -126,13 +124,6 @@ def read_blocks(folder: Path, entry: PackableEntry) -> Iterator[bytes | memoryvi
     with open(folder / entry.file, "rb", opener=regular) as file:
         while block := file.read(_BLOCK):
             yield block
-
-
-def unpacked(file: BinaryIO, entry: PackableEntry) -> BinaryIO:
-    """The content of an entry from its start, where its file is open already; owns the file."""
-    if entry.packed is None:
-        return file
-    return unpacked_stream(file, FRAMED, entry.packed.file, entry.num_bytes)
 
 
 def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:

@@ -279,7 +279,7 @@ def hash_existing_documents(out_dir: str, number: int, search: Search) -> Receip
 def _hash_shard(
     plan: Plan, search: Search, number: int, hash_batch: Callable[[list[np.ndarray]], np.ndarray]
 ) -> Receipt:
-    from tokenmill.preparation.workspace.existing_dataset import old_documents
+    from tokenmill.preparation.stages.token_inputs import old_documents
 
     hashes = map(hash_batch, _in_batches(old_documents(plan, number), len, TOKENS_AT_ONCE))
     hashed = ((found, np.zeros(len(found), np.uint32)) for found in hashes)
