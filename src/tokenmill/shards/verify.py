@@ -1,14 +1,10 @@
 """Is what is there what the manifest says? Everything wrong is listed, not only the first.
 
 Sizes, names and the files next to the shards are always compared. `full` reads every byte again:
-hashes, the index, the largest id, and that documents, and nothing else, end with the end-of-text id
-and begin with the begin token, where there is one. `subset="5%"` does that for a part of the
-shards: the same part every time.
-
-Cost of `full`: one pass at the speed of the disk, or about 1 GB/s on one core from the page cache;
-memory 16 MB. Of a dataset in a store, sizes are those that the store states, and shards are fetched
-one by one into a temporary folder. A damaged manifest is raised, not listed: nothing can be
-compared with it.
+hashes, the index, the largest id, and where end-of-text and begin tokens are; `subset="5%"` does
+that for a part of the shards, the same part every time. It is one pass at the speed of the disk, or
+about 1 GB/s on one core from the page cache; memory 16 MB. From a store, shards are fetched one by
+one into a temporary folder. A damaged manifest is raised: nothing can be compared with it.
 """
 
 import math
