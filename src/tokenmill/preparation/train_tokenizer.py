@@ -1,16 +1,9 @@
 """Train a byte-level BPE tokenizer on text files: a preparation with another output.
 
 The text is read, cleaned and deduplicated as by `prepare` (with the tokenizer `bytes`, so that what
-is encoded is the text itself). Then, instead of shards, there are:
-
-    words        count the words of all documents                      count_words.py
-    add-words    add up what was counted                               count_words.py
-    merges       learn merges from the words, in one process           tokens/merges.py
-    files        tokenizer.tiktoken, the tokens with their ranks; training.json, the settings and
-                 the outcome; tokenizer.json, last: with it, the tokenizer is complete
-
-No clock, host name, worker count or absolute path is in any of the files: they are the same for any
-number of workers, run through or killed and started again.
+is encoded is the text itself). Then words are counted (count_words.py) and merges are learned from
+them, in one process (tokens/merges.py). `tokenizer.json` is written last: with it, the tokenizer is
+complete. No clock, host name, worker count or absolute path is in any of the files.
 """
 
 import os

@@ -70,10 +70,18 @@ class Plan:
         return AT_CHARACTERS if self.settings.tokenizer == "chars" else self.tokenizer.cuts
 
     @property
+    def compares_lines(self) -> bool:
+        return self.settings.dedup == "lines"
+
+    @property
+    def compares_documents(self) -> bool:
+        """Whether documents are compared, if only to keep validation sets apart from the rest."""
+        return self.settings.dedup == "documents" or self.keeps_apart
+
+    @property
     def needs_hashes(self) -> bool:
         """Whether documents are compared, or split by their hash."""
-        settings = self.settings
-        return settings.val_fraction > 0 or settings.dedup == "documents" or self.keeps_apart
+        return self.settings.val_fraction > 0 or self.compares_documents
 
     @property
     def begin_token_id(self) -> int | None:
