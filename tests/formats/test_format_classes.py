@@ -27,7 +27,6 @@ from tokenmill.formats.format import (
 )
 from tokenmill.formats.not_tokens import HEADER_MARKS
 from tokenmill.formats.samples import SampleFormat
-from tokenmill.formats.writing import WriteTarget
 
 PACKAGE = Path(tokenmill.__file__).parent
 NAMES = {*FORMATS, "ours"}
@@ -134,7 +133,7 @@ def test_what_was_written_has_the_suffixes_and_states_what_the_class_says(name, 
     if format.needs_tokenizer:
         pytest.skip("convert gives it a tokenizer; tests/conversion")
     dtype = np.dtype("<u2")
-    writer = format.writer(tmp_path, WriteTarget("train", dtype, 100))
+    writer = format.writer(tmp_path, "train", dtype, 100)
     writer.add(np.array([1, 2, 50256], dtype), np.array([3]))
     assert writer.close() == 1
     written = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -28,8 +28,8 @@ class DatatroveWriter(Writer):
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         write_file(Path(f"{path}.index"), ends.astype("<u8").tobytes())
-        width = self.target.dtype.itemsize
-        name = self.target.tokenizer or "Unknown Tokenizer"
+        width = self.dtype.itemsize
+        name = self.tokenizer or "Unknown Tokenizer"
         lines = [f"{name}|{width}", str(num_tokens), f"{num_tokens / 1e9:.2f} GT"]
         write_file(Path(f"{path}.metadata"), "\n".join(lines).encode())
 

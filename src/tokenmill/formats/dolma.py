@@ -34,7 +34,7 @@ class DolmaWriter(Writer):
         """The table of documents; without a time in its header: equal data gives equal bytes."""
         import gzip  # only here and below: most programs never open such a file
 
-        name = self.target.split or "tokens"
+        name = self.split or "tokens"
         rows = "".join(
             f"{start},{end},{number},{name},{number}\r\n"
             for number, (start, end) in enumerate(pairwise([0, *ends.tolist()]), self._documents)

@@ -31,6 +31,8 @@ TORCH_CODES = {
     11: "u1", 12: "i1", 13: "<i2", 14: "<i2", 15: "<i4", 16: "<i4", 17: "<i8", 18: "<i8", 20: "<u2"
 }  # fmt: skip
 CODES = {np.dtype(dtype).name: code for code, dtype in NUMPY_CODES.items()}
+CHUNK = {"filename": FILE_NAME, "chunk_size": COUNT, "dim": COUNT}
+INDEX = {"chunks": [CHUNK], "config": OBJECT, **OUR_FORM}
 WRITE_AGAIN = "write 1-D arrays of ids: litdata.optimize(..., item_loader=TokensLoader())"
 # The tree of one leaf, in the words of the library that litdata keeps it with.
 ONE_LEAF = '[1, {"type": null, "context": null, "children_spec": []}]'
@@ -52,10 +54,10 @@ class LitdataWriter(SampleWriter):
 
     def index(self) -> dict[str, Any]:
         config = {
-            "chunk_bytes": self.target.tokens_per_shard * self.target.dtype.itemsize,
+            "chunk_bytes": self.tokens_per_shard * self.dtype.itemsize,
             "chunk_size": None,
             "compression": None,
-            "data_format": [f"no_header_numpy:{CODES[self.target.dtype.name]}"],
+            "data_format": [f"no_header_numpy:{CODES[self.dtype.name]}"],
             "data_spec": ONE_LEAF,
             "encryption": None,
             "item_loader": "TokensLoader",
@@ -70,10 +72,7 @@ class Litdata(SampleFormat):
     name = "litdata"
     writer = LitdataWriter
     written_suffixes = (".bin", ".json")
-
-    def index_form(self) -> dict[str, Any]:
-        chunk = {"filename": FILE_NAME, "chunk_size": COUNT, "dim": COUNT}
-        return {"chunks": [chunk], "config": OBJECT, **OUR_FORM}
+    index_form = INDEX
 
     def read_shards(self, root: untrusted.Root, index: dict[str, Any], ask: Ask) -> FoundData:
         dtype = ask.agreed(_dtype(index["config"], root.index), root.index)

@@ -48,7 +48,7 @@ class LlmcWriter(Writer):
     header_bytes = HEADER.size
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
-        kind = _kind_for(self.target.dtype)
+        kind = _kind_for(self.dtype)
         file.seek(0)
         file.write(HEADER.pack(kind.magic, kind.version, num_tokens))
 

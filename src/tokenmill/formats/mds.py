@@ -44,6 +44,15 @@ COLUMN_SIZE = Value(
     lambda size: size is None or (type(size) is int and 0 <= size < 1 << 32), "a size, or null"
 )
 FILE = {"basename": FILE_NAME, "bytes": COUNT}
+SHARD = {
+    "format": TEXT,
+    "samples": COUNT,
+    "column_names": [TEXT],
+    "column_encodings": [TEXT],
+    "column_sizes": [COLUMN_SIZE],
+    "raw_data": {**FILE, "hashes": Maybe(OBJECT)},
+}
+INDEX = {"version": COUNT, "shards": [SHARD], **OUR_FORM}
 
 
 class MdsWriter(SampleWriter):
@@ -51,7 +60,7 @@ class MdsWriter(SampleWriter):
 
     def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
         config = {
-            "column_encodings": [f"ndarray:{self.target.dtype.name}"],
+            "column_encodings": [f"ndarray:{self.dtype.name}"],
             "column_names": ["tokens"],
             "column_sizes": [None],
             "compression": None,
@@ -104,17 +113,7 @@ class Mds(SampleFormat):
     name = "mds"
     writer = MdsWriter
     written_suffixes = (".mds", ".json")
-
-    def index_form(self) -> dict[str, Any]:
-        shard = {
-            "format": TEXT,
-            "samples": COUNT,
-            "column_names": [TEXT],
-            "column_encodings": [TEXT],
-            "column_sizes": [COLUMN_SIZE],
-            "raw_data": {**FILE, "hashes": Maybe(OBJECT)},
-        }
-        return {"version": COUNT, "shards": [shard], **OUR_FORM}
+    index_form = INDEX
 
     def read_shards(self, root: untrusted.Root, index: dict[str, Any], ask: Ask) -> FoundData:
         untrusted.expect_version(root.index, index["version"], 2)

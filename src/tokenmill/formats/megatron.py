@@ -39,11 +39,11 @@ class MegatronWriter(Writer):
                 "index holds lengths below 2^31",
                 hint="convert to another format, or cut this document",
             )
-        code = CODES[self.target.dtype]
+        code = CODES[self.dtype]
         with path.with_suffix(".idx").open("xb") as index:
             index.write(HEADER.pack(MAGIC, 1, code, len(ends), len(ends) + 1))
             index.write(lengths.astype("<i4").tobytes())
-            index.write(((ends - lengths) * self.target.dtype.itemsize).astype("<i8").tobytes())
+            index.write(((ends - lengths) * self.dtype.itemsize).astype("<i8").tobytes())
             index.write(np.arange(len(ends) + 1, dtype="<i8").tobytes())
             sync_open_file(index)
 

@@ -30,11 +30,8 @@ class NanogptWriter(Writer):
     whole_documents = False
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
-        target = self.target
         beside = path.with_name("meta.json")
-        known = zip(
-            META, (target.dtype.name, target.vocab_size, target.end_of_text_id), strict=True
-        )
+        known = zip(META, (self.dtype.name, self.vocab_size, self.end_of_text_id), strict=True)
         meta = {field: value for field, value in known if value is not None}
         if not beside.exists():
             write_file(beside, orjson.dumps(meta, option=orjson.OPT_APPEND_NEWLINE))
