@@ -129,14 +129,15 @@ def _expect(tally: Tally, case: Case, where: str, *, is_done: bool) -> None:
     except Exception as error:
         wrong.append(f"verify: {error!r}")
     ended = case.run()
-    if case.resumes(ended):
-        # Work that is done may be left for good: what says that it is done was lost.
-        wrong += [each for each in case.differences() if "/.preparation/" not in each]
-        tally.add(name, "came to the same files" if not wrong else "other files")
-    elif "error: " in ended.said and "hint: " in ended.said and "Traceback" not in ended.said:
+    # Work that is done may be left for good: what says that it is done was lost.
+    differences = [each for each in case.differences() if "/.preparation/" not in each]
+    if case.resumes(ended) and not differences:
+        tally.add(name, "came to the same files")
+    elif ended.code and all(word in ended.said for word in ("error: ", "hint: ")):
         tally.add(name, "refused")
+        wrong += case.wrongly_visible(after_a_loss=True)
     else:
-        wrong.append(f"again: {ended.code} {ended.said[-500:]}")
+        wrong.append(f"again: {ended.code} {ended.said[-500:]} {differences}")
     if wrong:
         tally.fail(name, f"{where}: {wrong}")
 

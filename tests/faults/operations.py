@@ -216,7 +216,7 @@ OPERATIONS = {
             _nothing,
             "new",
             varies=["new/.tokenmill/*"],
-            stays=["*.tmp"],
+            stays=["*.tmp", "*/hub/partial/*"],
             commits=("new/*",),
             appears="file by file",
         ),

@@ -5,7 +5,8 @@
         disk.apply(call)                        # then disk.unsynced(), disk.after_a_loss(chance)
 
 A file is on the disk as it was when it was last synced; a name, as its folder was when that was
-last synced. All else may be there or not, in any combination: that is what POSIX promises.
+last synced. All else may be there or not: any bytes of a file, in any combination with others; of
+the changes of names in a folder, the first ones (file systems with a journal keep their order).
 """
 
 import random
@@ -78,10 +79,13 @@ class File:
     entries: "dict[str, File] | None" = None
     """The names in a folder; None for a file."""
     synced_entries: "dict[str, File]" = field(default_factory=dict)
+    changes: "list[tuple[str, File | None]]" = field(default_factory=list)
+    """Of the names since they were synced, in their order; None: it was taken away."""
 
     def sync(self) -> None:
         self.synced = bytes(self.data)
         self.synced_entries = dict(self.entries or {})
+        self.changes.clear()
 
 
 @dataclass
@@ -228,6 +232,7 @@ class Disk:
         above, _, last = name.rpartition("/")
         folder = self.find(above or ".")
         assert folder is not None and folder.entries is not None, name
+        folder.changes.append((last, file))
         before = folder.entries.pop(last, None)
         if file is not None:
             folder.entries[last] = file
@@ -273,12 +278,12 @@ class Disk:
     def after_a_loss(self, names: str, data: str, chance: random.Random) -> dict[str, bytes | None]:
         """Files by name, None for folders; `names` and `data` are `synced`, `all` or `some`."""
         found: dict[str, bytes | None] = {}
+        few = lambda folder: chance.randrange(len(folder.changes) + 1)  # noqa: E731
 
         def visit(folder: File, above: str) -> None:
-            versions = (folder.synced_entries, folder.entries or {})
-            for name in {**versions[0], **versions[1]}:
-                number = {"synced": 0, "all": 1}.get(names, chance.randrange(2))
-                if (file := versions[number].get(name)) is None:
+            changes = folder.changes[: {"synced": 0, "all": None}.get(names, few(folder))]
+            for name, file in {**folder.synced_entries, **dict(changes)}.items():
+                if file is None:
                     continue
                 if file.entries is None:
                     found[above + name] = _bytes_left(file, data, chance)

@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tokenmill import dataset
-<<<<<<< HEAD
-from tokenmill.base.atomic import is_temporary, make_folder, remove, replace_folder, sync_folder
-=======
 from tokenmill.base.atomic import (
     is_temporary,
+    make_folder,
     remove,
     replace_folder,
     sync_folder,
     write_atomically,
 )
->>>>>>> main
 from tokenmill.base.lock import hold_lock
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import takes_keywords_of

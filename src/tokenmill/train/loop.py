@@ -386,6 +386,7 @@ class Trainer:
     def _save(self) -> None:
         self._check_losses()  # a checkpoint never holds the weights after a NaN
         if self.is_main:
+            self.record.sync()  # a run that resumes has the lines before its checkpoint
             checkpoint.save(
                 self.config.run_dir,
                 step=self.step,

@@ -39,7 +39,7 @@ class RunRecord:
             return
         kept = [row for row in read(self.path) if row["step"] <= from_step] if from_step else []
         lines = "".join(json.dumps(row) + "\n" for row in kept)
-        write_atomically(self.path, lines.encode(), durable=False)
+        write_atomically(self.path, lines.encode())
         self._file = self.path.open("ab")
         if config.tensorboard:
             from torch.utils.tensorboard import SummaryWriter
@@ -88,10 +88,15 @@ class RunRecord:
         for name, text in (("loss.svg", picture), ("run.html", page)):
             write_atomically(self.config.run_dir / name, text.encode(), durable=False)
 
+    def sync(self) -> None:
+        """Return when all lines are on the disk."""
+        if self._file is not None:
+            sync_open_file(self._file)
+
     def close(self) -> None:
         if self._file is None:
             return
-        sync_open_file(self._file)
+        self.sync()
         self._file.close()
         self._file = None
         if self._tensorboard is not None:

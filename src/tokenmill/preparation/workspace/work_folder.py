@@ -248,15 +248,15 @@ class ReadOnce(Generic[Loaded]):
 
     def __call__(self, out_dir: str | Path) -> Loaded:
         path = Path(out_dir, PREPARATION_FOLDER, self._file)
-        try:
-            version = _version(path)
-            if self._known is None or self._known[0] != version:
+        version = _version(path)
+        if self._known is None or self._known[0] != version:
+            try:
                 self._known = version, self._load(path)
-        except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise PrepareError(
-                f"{path} is damaged: {one_line(repr(error)[:200])}",
-                hint=f"remove {path.parent}, then the same command starts again",
-            ) from error
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise PrepareError(
+                    f"{path} is damaged: {one_line(repr(error)[:200])}",
+                    hint=f"remove {path.parent}, then the same command starts again",
+                ) from error
         return self._known[1]
 
     def remember(self, out_dir: str | Path, value: Loaded) -> None:
