@@ -151,9 +151,9 @@ def _command(arguments: list[str]) -> int:
             PROGRAMS[arguments[0]]()
         else:
             main(arguments)
-    except TokenmillError as error:
+    except (TokenmillError, OSError, MemoryError) as error:  # of a program; `main` says its own
         print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+        return getattr(error, "exit_code", 1)
     except SystemExit as end:
         return int(end.code or 0)
     return 0

@@ -204,6 +204,20 @@ OPERATIONS = {
             commits=("new/tokenizer.json",),
         ),
         Operation(
+            "small retokenize",
+            ["retokenize", "out", "new", *SMALL],
+            _small_dataset,
+            "new",
+            commits=("new/dataset_metadata.json",),
+        ),
+        Operation(
+            "small tokenizer",
+            [*("tokenizer", "train", "a.jsonl", "-o", "new", "--vocab_size", "262"), *SMALL[-3:]],
+            _three_documents,
+            "new",
+            commits=("new/tokenizer.json",),
+        ),
+        Operation(
             "pretokenize",
             ["pretokenize", "a.txt", "--tokenizer", "bytes", "--quiet"],
             _one_text,

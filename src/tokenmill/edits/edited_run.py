@@ -15,7 +15,7 @@ from typing import Any
 
 from tokenmill.base.suggest import one_of
 from tokenmill.batches.run import Run
-from tokenmill.batches.state import read_state
+from tokenmill.batches.state import not_a_state, read_state
 from tokenmill.dataset import TokenDataset
 from tokenmill.edits.apply_edits import Editing
 from tokenmill.edits.edit_record import (
@@ -25,7 +25,7 @@ from tokenmill.edits.edit_record import (
     merge_edits,
     record_edits,
 )
-from tokenmill.edits.edit_values import Add, Edit, Grow, Reweight
+from tokenmill.edits.edit_values import Add, Edit, Grow, Reweight, whole_number
 from tokenmill.edits.edited_order import EditedOrder, Skips
 from tokenmill.edits.named_files import with_files
 from tokenmill.errors import OrderMismatchError
@@ -84,12 +84,14 @@ def edit_state(
     `at` counts samples, and so does a Skip: a state does not say how many a step has. Names of
     sources are checked here, what depends on the data when a loader loads the state.
     """
-    samples = state["samples"]
-    fingerprint = state["order_fingerprint"]
+    fingerprint, names = (state.get(key) for key in ("order_fingerprint", "sources"))
+    if not isinstance(names, list) or not str(fingerprint).isascii():
+        raise not_a_state("its sources are not a list, or its fingerprint is not one")
+    samples = whole_number("samples of the state", state.get("samples"))
     so_far = edits_from_json(state.get("edits", []), fingerprint, samples)
     records = record_edits(edits, samples if at is None else at, note, served=samples)
     merged = merge_edits(so_far, [with_files(record, {}) for record in records])
-    names = list(state["sources"])
+    names = list(names)
     for record in merged:
         edit: Any = record.edit
         names += [edit.name] if isinstance(edit, Add) else []

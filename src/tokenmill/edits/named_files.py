@@ -5,6 +5,7 @@ was there. What is found at the path when the state is loaded must have the same
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -69,7 +70,7 @@ def _added(add: Add, sources: Mapping[str, TokenDataset], num_tokens: int | None
     if not isinstance(data, TokenDataset):
         try:
             data = dataset.open(data)
-        except (OSError, TokenmillError) as error:
+        except (OSError, TypeError, ValueError, TokenmillError) as error:
             raise OrderMismatchError(
                 f"the data of the added source {add.name!r} cannot be opened at {data}: {error}",
                 hint=f"give it: load_state_dict(state, sources={{{add.name!r}: data}})",
@@ -85,6 +86,8 @@ def _added(add: Add, sources: Mapping[str, TokenDataset], num_tokens: int | None
 
 def _content(path: str) -> bytes:
     try:
+        if not Path(path).is_file():  # a pipe or a device may never end
+            raise OSError(0, "there is no such file")
         return Path(path).read_bytes()
     except OSError as error:
         raise OrderMismatchError(
@@ -100,7 +103,7 @@ def _numbers(content: bytes, path: str) -> np.ndarray:
         numbers = np.array(content.split(), np.int64)
     except (ValueError, OverflowError):
         lines = enumerate(content.splitlines(), 1)
-        number, line = next((n, line) for n, line in lines if not line.strip().isdigit())
+        number, line = next((n, b) for n, b in lines if not re.fullmatch(rb"\s*\d{1,18}\s*", b))
         raise ValueError(
             f"line {number} of {path} is {line[:40].decode(errors='replace')!r}; a file of banned "
             "documents has one number in each line"
