@@ -1,11 +1,8 @@
 """What a format is: a class that reads files and, for most, writes them.
 
-A format of single files is a `FileFormat`; one whose index names the files of a folder is a
-`FolderFormat`. They inherit the answers that most formats give, so that a format states only what
-is special. Code outside formats/ asks these attributes and never compares the name of a format.
-
-All formats are listed here by signs that are cheap to look at; a format's module, of the same name,
-is imported when it is needed.
+They inherit the answers that most formats give, so that a format states only what is special. Code
+outside formats/ asks these attributes and never compares the name of a format. All formats are
+listed here by signs that are cheap to look at; a format's module is imported when it is needed.
 """
 
 from abc import ABC, abstractmethod

@@ -1,8 +1,6 @@
 """tokenmill's own datasets: a manifest that names every shard, its index, sizes and hashes.
 
-docs/format.md is the specification, shards/manifest.py the strict reader. Opening compares the size
-of each file with the manifest; `tokenmill verify --full` compares every byte. A dataset in a store
-is opened by remote.py.
+Opening compares the size of each file with the manifest. remote.py opens a dataset in a store.
 """
 
 import re

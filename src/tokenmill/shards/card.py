@@ -6,7 +6,6 @@ manifest alone, so equal datasets have equal cards; it names no clock and no mac
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def dataset_card(manifest: Manifest, command: str, *, name: str = "tokens") -> s
     """The card as Markdown; `command` is what made the dataset, without absolute paths."""
     splits = manifest.splits.values()
     digits = max(0, len(str(sum(split.num_documents for split in splits))) - 3)
-    template = (resources.files("tokenmill.shards") / "card.md").read_text("utf-8")
+    template = Path(__file__).with_name("card.md").read_text("utf-8")
     return template.format(
         pretty_name=json.dumps(_plain(name)),
         size=_SIZES[min(digits, len(_SIZES) - 1)],
