@@ -98,7 +98,6 @@ class TokenFormat(ABC):
     """What may be asked of any format; the values here are the usual answers."""
 
     name: str
-    """As in FORMATS."""
     writer: "type[Writer] | None" = None
     """Writes one split. None: this format is only read."""
     written_suffixes: tuple[str, ...] = ()
@@ -222,8 +221,7 @@ FILE_SIGNS = (
 FILE_FORMATS = tuple(sign.name for sign in FILE_SIGNS)
 # The field of `index.json` that lists the shards.
 SAMPLE_KEYS = {"mds": "shards", "litdata": "chunks"}
-FOLDER_FORMATS = (OURS, *SAMPLE_KEYS)
-FORMATS = (*FOLDER_FORMATS, *FILE_FORMATS)
+FORMATS = (OURS, *SAMPLE_KEYS, *FILE_FORMATS)
 READ_ONLY = ("litpkds", "modalities")
 _MODULES = {OURS: "ours"} | dict.fromkeys(READ_ONLY, "read_only")
 WRITABLE = tuple(name for name in FORMATS if name not in READ_ONLY)

@@ -27,7 +27,7 @@ from tokenmill.shards.manifest import (
     EndsEntry,
     FileEntry,
     Manifest,
-    PackableEntry,
+    NamedFile,
     ShardEntry,
 )
 
@@ -124,7 +124,7 @@ def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list
     )
 
 
-def packed(entry: PackableEntry) -> Packed | None:
+def packed(entry: NamedFile) -> Packed | None:
     """Return how a compressed file is stored; None for a plain one."""
     file = entry.packed
     return None if file is None else Packed(file.num_bytes, FRAMED, file.xxh3_128)

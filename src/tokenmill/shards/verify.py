@@ -32,7 +32,6 @@ from tokenmill.shards.manifest import (
     PREPARATION_FOLDER,
     Manifest,
     NamedFile,
-    PackableEntry,
     ShardEntry,
 )
 
@@ -113,7 +112,7 @@ def share_of(subset: str) -> float:
     return percent / 100
 
 
-def read_blocks(folder: Path, entry: PackableEntry) -> Iterator[bytes | memoryview]:
+def read_blocks(folder: Path, entry: NamedFile) -> Iterator[bytes | memoryview]:
     """The content of a file in order, in blocks that hold whole ids or ends."""
     if entry.packed is not None:
         frames = open_frames(folder / entry.packed.file, entry.num_bytes, entry.packed.num_bytes)
@@ -124,7 +123,7 @@ def read_blocks(folder: Path, entry: PackableEntry) -> Iterator[bytes | memoryvi
             yield block
 
 
-def unpacked(file: BinaryIO, entry: PackableEntry) -> Iterator[bytes]:
+def unpacked(file: BinaryIO, entry: NamedFile) -> Iterator[bytes]:
     """The content of an entry in blocks, where its file is open already; closes the file."""
     codec = None if entry.packed is None else FRAMED
     return unpacked_blocks(file, codec, entry.on_disk.file, entry.num_bytes)

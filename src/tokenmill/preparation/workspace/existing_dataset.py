@@ -42,7 +42,7 @@ from tokenmill.shards.manifest import (
     FILE_NAME,
     FileEntry,
     Manifest,
-    PackableEntry,
+    NamedFile,
     ShardEntry,
     SourceEntry,
 )
@@ -307,7 +307,7 @@ def _tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray, np.ndar
     return _content(plan, shard).view(plan.dtype), _content(plan, shard.ends).view("<i8")
 
 
-def _content(plan: Plan, entry: PackableEntry) -> np.ndarray:
+def _content(plan: Plan, entry: NamedFile) -> np.ndarray:
     """Map the bytes of a file; unpacked or fetched, they take no room once the array is gone."""
     if entry.num_bytes == 0:
         return np.empty(0, np.uint8)
