@@ -1,13 +1,9 @@
 """Where documents end on the axis of a dataset: from an index, or by looking for an id.
 
-A position e is an end when token e - 1 is the last of a document. With an index (`ends` of every
-file) ends are looked up; without one they are found by scanning for the end-of-text id, which
-comes `after` each document (ours, nanoGPT, datatrove) or `before` it (llm.c). Scans are
-vectorised, in blocks, and the number of ends in each block is remembered, so that a second
-question is cheap.
-
-Tokens after the last end (a document that a split cut) count as one more document: every token
-belongs to exactly one.
+A position e is an end when token e - 1 is the last of a document. Without an index, ends are found
+by scanning for the end-of-text id, which comes `after` each document (ours, nanoGPT, datatrove) or
+`before` it (llm.c); how many each block of tokens has is remembered. Tokens after the last end (a
+document that a split cut) are one more document: every token belongs to exactly one.
 """
 
 import itertools

@@ -1,16 +1,8 @@
 """Bytes as zstd frames of 1 MiB each, with a table at the end that says where every frame is.
 
-This is the seekable layout of zstd (contrib/seekable_format in its source): `zstd -d` and every
-other decompressor read such a file as a plain one, for the table is in a frame that they skip.
-
-    frame 0, frame 1, ...   independent of each other: 1 MiB of content each, the last one less
-    table                   u32 0x184D2A5E, u32 its length after these 8 bytes;
-                            for each frame u32 compressed size, u32 size, u32 checksum;
-                            u32 number of frames, u8 0x80, u32 0x8F92EAB1
-
-All little-endian; the checksum is the lower half of the xxh64 of the content. Smaller frames pack
-worse and are slower to unpack, larger ones cost more for a single row: with GPT-2 ids of English
-at level 3, 256 KiB unpack at 0.67 of the speed of 1 MiB, and 4 MiB are 0.5 % smaller.
+This is the seekable layout of zstd; docs/format.md specifies it. Smaller frames pack worse and are
+slower to unpack, larger ones cost more for a single row: with GPT-2 ids of English at level 3, 256
+KiB unpack at 0.67 of the speed of 1 MiB, and 4 MiB are 0.5 % smaller.
 
 Every size is known beforehand, from the manifest: a frame that claims or yields another one is
 refused before it can fill the memory.

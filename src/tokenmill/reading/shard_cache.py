@@ -4,13 +4,9 @@
     NAME.bin       a whole file; NAME is its hash where a manifest states one
     NAME.digest    the hash of a whole file that nobody states: computed when it was fetched
 
-Each is written under a temporary name, compared with its hash, and only then gets its name: a name
-in the cache is a whole file. A process compares it once more before its first use. When room is
-needed, what was used least recently is removed; whoever has it open keeps it until it is closed.
-
-Datasets and processes may share the folder. Several that want the same file wait for the first of
-them, where `flock` works; where it does not, each fetches it, and the last rename wins with the
-same bytes.
+Each is compared with its hash before it gets its name, and once more by each process before its
+first use. Several processes that want the same file wait for the first of them, where `flock`
+works; where it does not, each fetches it, and the last rename wins with the same bytes.
 """
 
 import errno

@@ -1,12 +1,7 @@
 """The tokens of files in a store: in blocks of 1 MiB, each checked, through the cache.
 
-What the order needs next is fetched ahead, in the order of its need. A block is compared with the
-hash that the dataset states for it, a file of at most 1 MiB with its hash in the manifest, a frame
-of a compressed file with its checksum. Files with a hash but without hashes of their blocks, and
-those that can only be read from their start, are fetched whole.
-
-Where the caller allowed it (`verify=False`), TLS protects them, any row may be next and the cache
-does not hold all, the bytes of a row come alone.
+docs/storage.md ("Loading") says what is fetched, compared and kept. Files with a hash but without
+hashes of their blocks, and those that can only be read from their start, are fetched whole.
 """
 
 import os
@@ -184,7 +179,8 @@ class RangeReader(ShardReader):
     def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
         file = self.files[i]
         known = self._seen.get(i) or _known(file)
-        data, self._seen[i] = objects.read_part(file.path, byte, byte + out.nbytes, known)
+        part = objects.begin_part(file.path, byte, byte + out.nbytes, known)
+        data, self._seen[i] = part.result()
         memoryview(out.data).cast("B")[:] = data
 
 
