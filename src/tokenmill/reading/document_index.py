@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import xxhash
 
-from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.errors import CorruptShardError
 from tokenmill.order.spans import groups_of, runs
 from tokenmill.reading.shard_reader import MAX_OPEN, RecentlyUsed, ShardReader
 from tokenmill.reading.token_file import check_hash
@@ -243,11 +243,3 @@ def _check_sorted(table: np.ndarray, path: str) -> None:
             f"the document index of {path} goes back at entry {where}: {int(table[where])}",
             hint="index and tokens are of different builds; fetch or write both again",
         )
-
-
-def unknown_documents(path: object) -> FormatError:
-    """The error for data of which nothing says where documents end."""
-    return FormatError(
-        f"nothing in {path} says where documents end",
-        hint=f'name the end-of-text id: tokenmill.open("{path}", end_of_text=50256)',
-    )

@@ -68,7 +68,10 @@ class FrameWriter:
         """Write the rest and the table; the xxh3-128 of the whole file."""
         if self._waiting:
             self._pack(self._waiting)
-        self._put(_table(self._entries))
+        rows = np.array(self._entries, _ENTRY)
+        footer = np.array((len(rows), _HAS_CHECKSUMS, _SEEKABLE), _FOOTER)
+        head = np.array((_SKIPPED, rows.nbytes + footer.nbytes), _HEAD)
+        self._put(head.tobytes() + rows.tobytes() + footer.tobytes())
         return self._hash.hexdigest()
 
     def _pack(self, content: bytearray) -> None:
@@ -119,10 +122,7 @@ class Frames:
     def __getitem__(self, number: int) -> bytes:
         """The content of a frame."""
         start, stop = self.starts[number : number + 2].tolist()
-        return self.unpack(number, self._read_at(start, stop - start))
-
-    def unpack(self, number: int, packed: bytes) -> bytes:
-        """The content of a frame, from its bytes in the file."""
+        packed = self._read_at(start, stop - start)
         size = int(self._entries["content"][number])
         try:
             claimed = zstd_library().get_frame_info(packed).decompressed_size
@@ -139,12 +139,8 @@ class Frames:
             raise self._damaged(number, "its content is not that of the table of frames")
         return content
 
-    def read(self, start: int, stop: int) -> Iterator[bytes | memoryview]:
-        """The content from byte start to stop, in pieces."""
-        for number in range(start // FRAME_BYTES, num_frames(stop)):
-            first = number * FRAME_BYTES
-            content = memoryview(self[number])
-            yield content[max(0, start - first) : stop - first]
+    def __iter__(self) -> Iterator[bytes]:
+        return (self[number] for number in range(len(self)))
 
     def _read_table(self, packed_bytes: int) -> np.ndarray:
         count = num_frames(self.num_bytes)
@@ -215,13 +211,6 @@ def unpacked_blocks(
                 f"{position // FRAME_BYTES} of a shard of ours): {error}",
                 hint=_FETCH,
             ) from None
-
-
-def _table(entries: list[tuple[int, int, int]]) -> bytes:
-    rows = np.array(entries, _ENTRY)
-    footer = np.array((len(rows), _HAS_CHECKSUMS, _SEEKABLE), _FOOTER)
-    head = np.array((_SKIPPED, rows.nbytes + footer.nbytes), _HEAD)
-    return head.tobytes() + rows.tobytes() + footer.tobytes()
 
 
 def _checksum(content: bytes | bytearray | memoryview) -> int:

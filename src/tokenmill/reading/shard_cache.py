@@ -66,11 +66,6 @@ class CachedFile(NamedTuple):
         """Its name in the cache, without a suffix."""
         return self.digest or xxhash.xxh3_128_hexdigest("\0".join(map(str, self)).encode())
 
-    @property
-    def stored_bytes(self) -> int:
-        """Size of the object."""
-        return self.size if self.packed is None else self.packed.num_bytes
-
 
 def tokens_of(file: TokenFile) -> CachedFile:
     """Return the tokens of a file as the cache is to hold them."""
@@ -281,7 +276,8 @@ def _read_content(file: CachedFile, *, is_second: bool) -> Iterator[bytes]:
         from tokenmill.stores.object_file import ObjectFile
 
         hashed = bool(file.digest) and not is_second
-        stream = ObjectFile(file.address, file.etag, file.stored_bytes, hashed=hashed)  # type: ignore[assignment]
+        size = file.size if file.packed is None else file.packed.num_bytes
+        stream = ObjectFile(file.address, file.etag, size, hashed=hashed)  # type: ignore[assignment]
     else:
         stream = open(file.address, "rb")  # noqa: SIM115 - closed after the last block
     codec = None if file.packed is None else file.packed.codec

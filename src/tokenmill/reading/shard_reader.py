@@ -27,7 +27,7 @@ import numpy as np
 
 from tokenmill.base.hashing import hash_open, regular
 from tokenmill.errors import NotADatasetError
-from tokenmill.order.order import Locality, Spread
+from tokenmill.order.order import Locality
 from tokenmill.reading.span_reader import FileReader, IdLimit, RunReader, SpanReader, parts_in_runs
 from tokenmill.reading.token_file import TokenFile, check_hash
 
@@ -140,7 +140,7 @@ class ShardReader:
         if self.backend == "pread":
             return FileReader(edges, self.read, ids)
         num_bytes = int(edges[-1]) * dtype.itemsize
-        self.by_page = locality.spread is Spread.EVERYWHERE and num_bytes > physical_memory()
+        self.by_page = not locality.num_blocks and num_bytes > physical_memory()
         return RunReader(edges, dtype, self.array, self.max_open, ids)
 
     def array(self, i: int) -> np.ndarray:
