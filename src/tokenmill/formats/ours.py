@@ -160,5 +160,4 @@ def unpack_ends(path: str, num_bytes: int, packed_bytes: int) -> np.ndarray:
     """Return where documents end in a shard, from a compressed index: int64."""
     from tokenmill.reading.frames import open_frames
 
-    frames = open_frames(path, num_bytes, packed_bytes)
-    return np.frombuffer(b"".join(frames.read(0, num_bytes)), "<i8")
+    return np.frombuffer(b"".join(open_frames(path, num_bytes, packed_bytes)), "<i8")
