@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self, TextIO, TypeVar
 
 from tokenmill.base.human import human_bytes, human_duration, human_rate, plural, visible
@@ -74,7 +74,7 @@ class Meter:
         return ", ".join(filter(None, parts))
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """Shows nothing; `Lines` and `Bars` show more."""
 
     seconds_between = float("inf")
@@ -143,9 +143,6 @@ class Progress:
             if watcher.ident is not None:
                 watcher.join()
             meter.end()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: Any) -> None:
         return None

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -19,15 +20,8 @@ from tokenmill.stores.store_requests import StoreFailure
 
 _of_thread = threading.local()
 _helpers: dict[int, socket.socket] = {}  # by process
-_starting = threading.Lock()
-
-
-def _renew_lock() -> None:
-    global _starting
-    _starting = threading.Lock()  # another thread may have held it while we were forked
-
-
-os.register_at_fork(after_in_child=_renew_lock)
+# By process: another thread may have held that of the parent while it was forked.
+_starting: dict[int, threading.Lock] = defaultdict(threading.Lock)
 
 
 def send(name: str, *args: Any) -> Any:
@@ -46,7 +40,7 @@ def send(name: str, *args: Any) -> Any:
 
 def _connection() -> Connection:
     """Return the connection of this thread to the helper of this process; both are made once."""
-    with _starting:
+    with _starting[os.getpid()]:
         if os.getpid() not in _helpers:
             _helpers[os.getpid()] = _start()
         helper = _helpers[os.getpid()]

@@ -89,11 +89,9 @@ def get_part(
 ) -> Part:
     """The bytes start..stop of an object that is `known`, all checked; for `store_client.begin`.
 
-    A whole object is compared with the MD5 that most stores name as its ETag. A range has no
-    checksum of its own: TLS protects its bytes, or a hash that the caller compares (`hashed`).
-    Where nothing does, it is read twice, the second time in other pieces, so that a fault that
-    damages an answer does not do it twice in one place. Without an ETag any version of the right
-    size is read.
+    A whole object is compared with the MD5 that most stores name as its ETag. A range that neither
+    TLS protects nor a hash that the caller compares (`hashed`) is read twice, the second time in
+    other pieces. Without an ETag any version of the right size is read.
     """
     data: bytes
     found: ObjectStat
