@@ -64,11 +64,10 @@ class Meter:
         parts = [f"{shown(done)}{of}", self.note]
         seconds = time.monotonic() - self._started
         grown = done - self._first
-        if grown <= 0 or seconds < SECONDS_FOR_A_RATE:
-            return ", ".join(filter(None, parts))
-        if self.in_bytes:
+        has_rate = grown > 0 and seconds >= SECONDS_FOR_A_RATE
+        if has_rate and self.in_bytes:
             parts.append(human_rate(grown, seconds))
-        if self.total is not None:
+        if has_rate and self.total is not None:
             left = max(0, self.total - done) * seconds / grown
             parts.append(f"{human_duration(left)} left")
         return ", ".join(filter(None, parts))

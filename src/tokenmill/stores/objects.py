@@ -234,19 +234,18 @@ def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
     """
     _refuse_read_only(address)
     size = os.path.getsize(path)
+    sure = is_encrypted(address)
     if size > MULTIPART:
         if condition == NEW and find(address) is not None:
             return None
         call(lambda: ask("put_file", address, str(path.absolute())), "write", address)
         found = stat(address)
-        sure = is_encrypted(address)
     else:
         data = path.read_bytes()
         if not put(address, data, condition):
             return None
         found = stat(address)
-        sure = _is_md5_of(found.etag, data)
-        sure = sure or (is_encrypted(address) and not _may_be_md5(address, found.etag))
+        sure = _is_md5_of(found.etag, data) or (sure and not _may_be_md5(address, found.etag))
     if (found.size != size or not sure) and not has_content_of(address, path):
         raise PrepareError(
             f"{address} does not hold what was uploaded to it from {path}",
