@@ -64,10 +64,7 @@ class LengthIndex(DocumentsByLength):
 
 
 def documents_by_length(key: str, name: str, num_tokens: int, ends: EndsBetween) -> LengthIndex:
-    """Return the index of the data with this key, from the cache or built now.
-
-    `name` is what messages call the data.
-    """
+    """Return the index of the data with this key, cached or built now; `name` is for messages."""
     if num_tokens <= IN_MEMORY:
         dtype = _starts_dtype(num_tokens)
         blocks = _blocks_of_ends(ends, num_tokens)

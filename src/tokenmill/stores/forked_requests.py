@@ -1,9 +1,8 @@
 """Requests of a forked process: sent by a helper process, since obstore does not survive a fork.
 
-A worker of torch's DataLoader is such a process: its parent opened the dataset, so obstore ran
-there, and the threads of obstore are not in the copy. The first request starts the helper. Each
-thread has a connection of its own, of which the helper is sent the other end. It ends when the
-socket over which it is sent these is closed: with the process that started it.
+A worker of torch's DataLoader is such a process. The first request starts the helper. Each thread
+has its own connection, of which the helper is sent the other end. It ends when the socket over
+which it is sent these is closed: with the process that started it.
 """
 
 import os
