@@ -234,7 +234,7 @@ class BatchLoader:
     @property
     def edits(self) -> list[dict[str, Any]]:
         """All edits as JSON: the sample from which each holds, what it is, note, fingerprint."""
-        return [] if self._edited is None else self._edited.edits_to_json()
+        return [] if self._edited is None else [dict(edit) for edit in self._edited.edits_json]
 
     @property
     def order_fingerprint(self) -> str:
@@ -278,7 +278,7 @@ class BatchLoader:
             samples, number = read_state(state, here)
             self._use(self._given)
         else:  # it was edited, or its data or weights differ from ours
-            from tokenmill.edits.edited_run import resumed_run
+            from tokenmill.edits.resumed_run import resumed_run
 
             edited, samples, number = resumed_run(
                 self._given, state, sources or {}, held=self.datasets

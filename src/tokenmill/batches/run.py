@@ -1,6 +1,6 @@
 """What a loader serves from: named datasets, the order of their samples, and how rows are made.
 
-A Run never changes. Edits make another one of it (edits/apply_edits.py).
+A Run never changes. Edits make another one of it (edits/edited_run.py).
 """
 
 import functools
@@ -120,10 +120,10 @@ class Run:
         if stages is None:
             alone = rules.source_order(datasets[0], rules.seed)
             return cls(names, datasets, stages, settings, alone)
-        from tokenmill.order.mixture_order import MixtureOrder
+        from tokenmill.order.mixture_order import MixtureOrder, deal_stages
 
         sources = [rules.source_order(d, rules.seed_of(i)) for i, d in enumerate(datasets)]
-        order = MixtureOrder(sources, stages, seed=rules.seed)
+        order = MixtureOrder(sources, deal_stages(stages, rules.seed))
         return cls(names, datasets, stages, settings, order)
 
     @property

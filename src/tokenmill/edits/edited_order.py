@@ -7,11 +7,10 @@ only samples that train on what was asked for.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from tokenmill.edits.bans import SourceBans
+from tokenmill.edits.bans import NO_BANS, SourceBans
 from tokenmill.order.order import Order, SourceOrder, TargetRanges
 from tokenmill.order.spans import Spans, join_rows
 
@@ -138,9 +137,8 @@ class EditedOrder(Order):
 
     def bans_of(self, source: int) -> SourceBans:
         """The bans of a source, by numbers within the source."""
-        bans = self.bans.get(source, SourceBans())
-        firsts = (self.counts_before(first)[source] for first in bans.firsts)
-        return replace(bans, firsts=tuple(firsts))
+        bans = self.bans.get(source, NO_BANS)
+        return bans.counted_by(lambda sample: self.counts_before(sample)[source])
 
 
 class GrownSource(SourceOrder):
