@@ -32,9 +32,9 @@ class SourceBans:
         # Between two neighbouring edges all tokens are banned from the same sample on.
         edges = np.unique(np.concatenate([starts, stops]))
         low = edges.searchsorted(starts)
-        which, piece = runs(low, np.maximum(edges.searchsorted(stops) - low, 0))
+        counts = np.maximum(edges.searchsorted(stops) - low, 0)
         since = np.full(len(edges), NEVER)
-        np.minimum.at(since, piece, firsts[which])
+        np.minimum.at(since, runs(low, counts), firsts.repeat(counts))
         changes = np.flatnonzero(np.diff(since, prepend=NEVER))
         (banned,) = (since[changes] < NEVER).nonzero()
         # (ranges,) each, ascending.
@@ -54,12 +54,12 @@ class SourceBans:
         order = np.argsort(starts)  # neighbours are searched for in the same cache
         first = self._stops.searchsorted(starts[order], side="right")
         is_hit = (self._starts_and_end[first] < stops[order]) & (starts < stops)[order]
-        rows = order[is_hit]
-        first = first[is_hit]
-        after = self._starts.searchsorted(stops[rows], side="left")
-        which, number = runs(first, after - first)
-        holds = self.since[number] <= samples[rows][which]
-        which = rows[which[holds]]
+        hit = order[is_hit]
+        counts = self._starts.searchsorted(stops[hit], side="left") - first[is_hit]
+        which = hit.repeat(counts)
+        number = runs(first[is_hit], counts)
+        holds = self.since[number] <= samples[which]
+        which = which[holds]
         number = number[holds]
         lows = np.maximum(self._starts[number], starts[which])
         return which, lows, np.minimum(self._stops[number], stops[which])

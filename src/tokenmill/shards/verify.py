@@ -1,14 +1,10 @@
 """Is what is there what the manifest says? Everything wrong is listed, not only the first.
 
 Sizes, names and the files next to the shards are always compared. `full` reads every byte again:
-hashes, the index, the largest id, and that documents, and nothing else, end with the end-of-text id
-and begin with the begin token, where there is one. `subset="5%"` does that for a part of the
-shards: the same part every time.
-
-Cost of `full`: one pass at the speed of the disk, or about 1 GB/s on one core from the page cache;
-memory 16 MB. Of a dataset in a store, sizes are those that the store states, and shards are fetched
-one by one into a temporary folder. A damaged manifest is raised, not listed: nothing can be
-compared with it.
+hashes, the index, the largest id, and where end-of-text and begin tokens are; `subset="5%"` does
+that for a part of the shards, the same part every time. It is one pass at the speed of the disk, or
+about 1 GB/s on one core from the page cache; memory 16 MB. From a store, shards are fetched one by
+one into a temporary folder. A damaged manifest is raised: nothing can be compared with it.
 """
 
 import math
@@ -28,7 +24,7 @@ import xxhash
 from tokenmill.base.address import WRITABLE, is_remote, join, split
 from tokenmill.base.hashing import hash_file, regular
 from tokenmill.errors import CorruptShardError
-from tokenmill.reading.frames import open_frames, unpacked_stream
+from tokenmill.reading.frames import open_frames, unpacked_blocks
 from tokenmill.reading.token_file import FRAMED
 from tokenmill.shards.manifest import (
     FILE_NAME,
@@ -128,11 +124,10 @@ def read_blocks(folder: Path, entry: PackableEntry) -> Iterator[bytes | memoryvi
             yield block
 
 
-def unpacked(file: BinaryIO, entry: PackableEntry) -> BinaryIO:
-    """The content of an entry from its start, where its file is open already; owns the file."""
-    if entry.packed is None:
-        return file
-    return unpacked_stream(file, FRAMED, entry.packed.file, entry.num_bytes)
+def unpacked(file: BinaryIO, entry: PackableEntry) -> Iterator[bytes]:
+    """The content of an entry in blocks, where its file is open already; closes the file."""
+    codec = None if entry.packed is None else FRAMED
+    return unpacked_blocks(file, codec, entry.on_disk.file, entry.num_bytes)
 
 
 def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:

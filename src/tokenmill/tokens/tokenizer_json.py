@@ -35,6 +35,11 @@ def parse(content: str, where: str) -> dict[str, Any]:
     model = tree.get("model") if isinstance(tree, dict) else None
     if not isinstance(tree, dict) or not isinstance(model, dict) or "vocab" not in model:
         raise FormatError(f"{where} is JSON, but not a tokenizer.json: it has no model.vocab")
+    if model.get("dropout"):
+        raise FormatError(
+            f'{where} has "dropout": {model["dropout"]!r:.60}: it gives other ids at every run',
+            hint='write "dropout": null there; then a text always has the same ids',
+        )
     _check_prefix(model, where)
     for part, key in (("normalizer", "normalizers"), ("decoder", "decoders")):
         _check_growth(steps_of(tree.get(part), key), f"{where}: its {part}")

@@ -322,11 +322,8 @@ def _content(plan: Plan, entry: PackableEntry) -> np.ndarray:
 
         file = ObjectFile(join(plan.destination, entry.on_disk.file), hashed=True)
     hasher = xxhash.xxh3_128()
-    with (
-        tempfile.TemporaryFile(dir=plan.workspace.root) as copy,
-        unpacked(file, entry) as source,
-    ):
-        while block := source.read(4 << 20):
+    with tempfile.TemporaryFile(dir=plan.workspace.root) as copy:
+        for block in unpacked(file, entry):
             hasher.update(block)
             copy.write(block)
         copy.flush()

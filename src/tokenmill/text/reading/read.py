@@ -75,6 +75,7 @@ def read_files(
     for number, source in enumerate(sources):
         lines = 0
         begun = 0
+        together.by_source[number] = 0  # also where the file has no chunk
         for chunk in read(source):
             chunk.places = [
                 replace(place, source=number, number=place.number + lines * (place.kind == "line"))
