@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokens.patterns import PATTERNS, words_of
 from tokens.plain_bpe import plain_merges, tokens_of
 
-from tokenmill.tokens.merges import BYTE_ORDER, learn_merges
+from tokenmill.tokens.merges import BYTE_ORDER, MergeLearner
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.words import WordCounter
 
@@ -46,7 +46,8 @@ TEXTS = st.lists(PIECES, max_size=30).map("".join)
 def learned(words, num_merges):
     lengths = np.array([len(word) for word in words], np.int64)
     counts = np.array(list(words.values()), np.int64)
-    return [tuple(merge) for merge in learn_merges(b"".join(words), lengths, counts, num_merges)]
+    learner = MergeLearner(b"".join(words), lengths, counts, num_merges)
+    return [tuple(merge) for merge in learner.run()]
 
 
 def counted(pattern, texts):

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +23,7 @@ import xxhash
 from tokenmill.base.address import WRITABLE, is_remote, join, split
 from tokenmill.base.hashing import hash_file, regular
 from tokenmill.errors import CorruptShardError
-from tokenmill.reading.frames import open_frames, unpacked_blocks
-from tokenmill.reading.token_file import FRAMED
+from tokenmill.reading.frames import open_frames
 from tokenmill.shards.manifest import (
     FILE_NAME,
     ITEM_SIZE,
@@ -122,12 +120,6 @@ def read_blocks(folder: Path, entry: PackableEntry) -> Iterator[bytes | memoryvi
     with open(folder / entry.file, "rb", opener=regular) as file:
         while block := file.read(_BLOCK):
             yield block
-
-
-def unpacked(file: BinaryIO, entry: PackableEntry) -> Iterator[bytes]:
-    """The content of an entry in blocks, where its file is open already; closes the file."""
-    codec = None if entry.packed is None else FRAMED
-    return unpacked_blocks(file, codec, entry.on_disk.file, entry.num_bytes)
 
 
 def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
