@@ -1,11 +1,5 @@
 """The online half in one file: data -> order -> reader -> batches.
 
-    data = tokenmill.open("data/corpus")
-    loader = tokenmill.BatchLoader(data, batch_size=8, block_size=1024, seed=0)
-    for inputs, targets in loader:            # (8, 1024) int64 each, one token apart
-        ...
-        state = loader.state_dict()           # a few JSON values; load_state_dict() resumes here
-
 A loader holds one number, the samples consumed so far over all ranks. The batch of a step is a
 function of (data, order, step, rank): the order turns sample numbers into spans of tokens
 (order/order.py), a reader copies them (reading/span_reader.py), a thread keeps a few batches ready
@@ -388,8 +382,8 @@ class BatchLoader:
         step = self.step if step is None else step
         check_below("step", step, 1 << 62)
         samples = self._maker.share.first_sample(step)
-        keep = samples <= self._samples  # what was served is not changed by edits
-        return usage_of(self._run, samples, shards=shards, known=self._used, keep=keep)
+        known = self._used if samples <= self._samples else dict(self._used)
+        return usage_of(self._run, samples, shards=shards, known=known)
 
     def _left_out(self) -> dict[str, int] | None:
         stop = self.passes.stop_of(self._pass)

@@ -64,16 +64,9 @@ class RunSettings:
         """Return what changes rows of this data before they are served; None without `augment`."""
         if not self.augment:
             return None
-        from tokenmill.augment.augmenter import make_augmenter  # only when used
+        from tokenmill.augment.augmenter import Augmenter  # only when used
 
-        return make_augmenter(
-            self.augment,
-            datasets,
-            self.order.seed,
-            self.order.begin_token,
-            self.form,
-            hides_documents=not self.shows_documents,
-        )
+        return Augmenter.of(self, datasets)
 
     def needs_documents(self, augmenter: "Augmenter | None") -> bool:
         """True if rows must know where documents are, be it for the augmenter alone."""

@@ -1,9 +1,8 @@
 """How far a run is, as a few JSON values; a saved one is refused if it is of another run.
 
 The position is one number, the samples consumed over all ranks; the rest says of which order and
-which data, by fingerprint and in words, so that a refusal can list what differs. The keys are
-always the same ones, but for settings (`USUAL`) that are named only where they are not the usual
-ones. Batch size, ranks and workers are not in it: they may change.
+which data, by fingerprint and in words, so that a refusal can list what differs. Batch size, ranks
+and workers are not in it: they may change.
 """
 
 from collections.abc import Mapping

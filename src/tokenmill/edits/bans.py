@@ -1,7 +1,4 @@
-"""Bans: which tokens of a source are not trained on, from which sample on.
-
-A ban changes no row and no order: it only masks targets.
-"""
+"""Bans: which tokens of a source are not trained on, from which sample on."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -1,9 +1,8 @@
 """The order of an edited run: another order with skips, an end, and bans; and of grown data.
 
-A place is a sample number of the order before its skips. Without skips sample s is at place s; a
-skip at sample s of n places means that sample s and all after it are n places further on: what was
-at the n places is never served. A ban changes no row; it is here so that `samples_targeting` names
-only samples that train on what was asked for.
+A place is a sample number of the order before its skips: after a skip of n places all samples are n
+places further on. A ban changes no row; it is here so that `samples_targeting` names only samples
+that train on what was asked for.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

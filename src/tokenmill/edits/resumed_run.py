@@ -1,9 +1,8 @@
 """The run of a saved state with edits, and more edits for a state whose run is stopped.
 
-Edits are part of the state, not of the settings: a loader that loads a state has the edits of that
-state and no others. The data and the weights that are given at resume may differ from what was
-saved in what has not been served; both differences become edits at the saved sample. Data may have
-grown at its end: its former tokens are proven by the hashes of their shards.
+The data and the weights that are given at resume may differ from what was saved in what has not
+been served; both differences become edits at the saved sample. Data may have grown at its end: its
+former tokens are proven by the hashes of their shards.
 """
 
 from collections.abc import Mapping, Sequence

@@ -63,11 +63,11 @@ class SourceUsage(NamedTuple):
 
 
 def usage_of(
-    run: Run, samples: int, *, shards: bool, known: dict[str, FoundUsage], keep: bool
+    run: Run, samples: int, *, shards: bool, known: dict[str, FoundUsage]
 ) -> list[SourceUsage]:
     """Return the use of every source among the first `samples` samples, with or without shards.
 
-    `known` is what was found before, by source; with `keep` it is replaced by what is found now.
+    `known` is what was found before, by source; it is replaced by what is found now.
     """
     usage = []
     order = run.order
@@ -85,12 +85,10 @@ def usage_of(
             used = before.used.copy()
             for first, stop in _without_first(served, before.num_samples):
                 used += targets_before(edges, source, bans, first, stop)
-            found = FoundUsage(count, used, before.can_be)
+            known[name] = FoundUsage(count, used, before.can_be)
             files = (shard.file for shard in data.shards)
-            counts = (np.diff(each).tolist() for each in (found.can_be, found.used))
+            counts = (np.diff(each).tolist() for each in (before.can_be, used))
             of_shards = tuple(map(ShardUsage, files, *counts))
-            if keep:
-                known[name] = found
         usage.append(SourceUsage(name, count, source.epochs_until(count), of_shards))
     return usage
 

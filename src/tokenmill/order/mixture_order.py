@@ -234,15 +234,21 @@ def deal_stages(stages: Sequence[MixtureStage], seed: int) -> list[DealtStage]:
     return dealt
 
 
-class Deal:
-    """Sample number <-> (source, number within the source); stages start at 0 and rise."""
+class MixtureOrder(Order):
+    """An order that deals its samples to the orders of several sources, in stages from 0 on."""
 
-    def __init__(self, stages: Sequence[DealtStage]) -> None:
+    def __init__(self, sources: Sequence[SourceOrder], stages: Sequence[DealtStage]) -> None:
+        self._sources = tuple(sources)
+        self.block_size = sources[0].block_size
+        self.spans_per_row = max(source.spans_per_row for source in sources)
         self._stages = stages
         self._starts = np.array([stage.start for stage in stages], np.int64)
 
+    @property
+    def sources(self) -> Sequence[SourceOrder]:
+        return self._sources
+
     def deal(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The source of each sample, and which sample of that source it is."""
         flat = samples.reshape(-1)
         source = np.empty(flat.shape, np.int64)
         index = np.empty(flat.shape, np.int64)
@@ -252,7 +258,6 @@ class Deal:
         return source.reshape(samples.shape), index.reshape(samples.shape)
 
     def samples_of(self, source: int, index: np.ndarray) -> np.ndarray:
-        """The sample number that is the index-th of a source, or -1 if none ever is."""
         samples = np.empty(index.shape, np.int64)
         before = [stage.before[source] for stage in self._stages]
         stages = np.searchsorted(before, index, side="right") - 1
@@ -261,20 +266,5 @@ class Deal:
         return samples
 
     def counts_before(self, sample: int) -> list[int]:
-        """How many samples of each source come before this sample number."""
         stage = int(np.searchsorted(self._starts, sample, side="right")) - 1
         return list(self._stages[stage].counts_before(sample))
-
-
-class MixtureOrder(Deal, Order):
-    """An order that deals its samples to the orders of several sources."""
-
-    def __init__(self, sources: Sequence[SourceOrder], stages: Sequence[DealtStage]) -> None:
-        super().__init__(stages)
-        self._sources = tuple(sources)
-        self.block_size = sources[0].block_size
-        self.spans_per_row = max(source.spans_per_row for source in sources)
-
-    @property
-    def sources(self) -> Sequence[SourceOrder]:
-        return self._sources
