@@ -1,13 +1,9 @@
 """Files that are read in blocks of 1 MiB: compressed ones here, those in a store in stores/.
 
 A block of a compressed file is a frame (frames.py), of an object in a store a range of its bytes.
-Blocks are runs of tokens for a `RunReader`. They are kept in memory, or, where an order may come
-back to them, in the cache folder, from where they are mapped. If the cache is smaller than what the
-order may ask for, it keeps the first blocks of the dataset, so that processes that share it agree
-and nothing is evicted; the others are unpacked or fetched again for each use.
-
-Files that are not in blocks are read whole: plain ones of a dataset that was added to are mapped
-where they are, streams of other projects are unpacked into the cache folder.
+docs/compression.md and docs/storage.md say which blocks are kept, and where. Files that are not in
+blocks are read whole: plain ones of a dataset that was added to are mapped where they are, streams
+of other projects are unpacked into the cache folder.
 """
 
 import logging

@@ -4,13 +4,9 @@
     NAME.bin       a whole file; NAME is its hash where a manifest states one
     NAME.digest    the hash of a whole file that nobody states: computed when it was fetched
 
-Each is written under a temporary name, compared with its hash, and only then gets its name: a name
-in the cache is a whole file. A process compares it once more before its first use. When room is
-needed, what was used least recently is removed; whoever has it open keeps it until it is closed.
-
-Datasets and processes may share the folder. Several that want the same file wait for the first of
-them, where `flock` works; where it does not, each fetches it, and the last rename wins with the
-same bytes.
+Each is compared with its hash before it gets its name, and once more by each process before its
+first use. Several processes that want the same file wait for the first of them, where `flock`
+works; where it does not, each fetches it, and the last rename wins with the same bytes.
 """
 
 import errno
@@ -69,11 +65,6 @@ class CachedFile(NamedTuple):
     def name(self) -> str:
         """Its name in the cache, without a suffix."""
         return self.digest or xxhash.xxh3_128_hexdigest("\0".join(map(str, self)).encode())
-
-    @property
-    def stored_bytes(self) -> int:
-        """Size of the object."""
-        return self.size if self.packed is None else self.packed.num_bytes
 
 
 def tokens_of(file: TokenFile) -> CachedFile:
@@ -285,7 +276,8 @@ def _read_content(file: CachedFile, *, is_second: bool) -> Iterator[bytes]:
         from tokenmill.stores.object_file import ObjectFile
 
         hashed = bool(file.digest) and not is_second
-        stream = ObjectFile(file.address, file.etag, file.stored_bytes, hashed=hashed)  # type: ignore[assignment]
+        size = file.size if file.packed is None else file.packed.num_bytes
+        stream = ObjectFile(file.address, file.etag, size, hashed=hashed)  # type: ignore[assignment]
     else:
         stream = open(file.address, "rb")  # noqa: SIM115 - closed after the last block
     codec = None if file.packed is None else file.packed.codec

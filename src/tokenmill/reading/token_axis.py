@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
+from tokenmill.errors import FormatError
 from tokenmill.order.order import Locality
 from tokenmill.reading.shard_reader import ShardReader
 from tokenmill.reading.span_reader import IdLimit, SpanReader, parts_in_runs
@@ -210,16 +211,16 @@ class TokenAxis:
 
     def _index(self) -> "IndexedDocuments | ScannedDocuments":
         if self._documents is None:
-            from tokenmill.reading.document_index import (
-                IndexedDocuments,
-                ScannedDocuments,
-                unknown_documents,
-            )
+            from tokenmill.reading.document_index import IndexedDocuments, ScannedDocuments
 
             if self.has_index:
                 self._documents = IndexedDocuments(self._reader, self.shard_starts)
             elif self.end_of_text_id is None:
-                raise unknown_documents(self.path)
+                raise FormatError(
+                    f"nothing in {self.path} says where documents end",
+                    hint="name the end-of-text id: "
+                    f'tokenmill.open("{self.path}", end_of_text=50256)',
+                )
             else:
                 mark = (self.end_of_text_id, self.end_of_text_comes)
                 self._documents = ScannedDocuments(self.tokens, self.num_tokens, *mark)

@@ -30,7 +30,6 @@ from tokenmill.shards.manifest import (
     PREPARATION_FOLDER,
     Manifest,
     NamedFile,
-    PackableEntry,
     ShardEntry,
 )
 
@@ -111,11 +110,11 @@ def share_of(subset: str) -> float:
     return percent / 100
 
 
-def read_blocks(folder: Path, entry: PackableEntry) -> Iterator[bytes | memoryview]:
+def read_blocks(folder: Path, entry: NamedFile) -> Iterator[bytes | memoryview]:
     """The content of a file in order, in blocks that hold whole ids or ends."""
     if entry.packed is not None:
-        frames = open_frames(folder / entry.packed.file, entry.num_bytes, entry.packed.num_bytes)
-        yield from frames.read(0, entry.num_bytes)
+        packed = entry.packed
+        yield from open_frames(folder / packed.file, entry.num_bytes, packed.num_bytes)
         return
     with open(folder / entry.file, "rb", opener=regular) as file:
         while block := file.read(_BLOCK):

@@ -30,11 +30,6 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def is_needed() -> bool:
-    """Return True if obstore ran in a process that this one was forked from."""
-    return store_requests.native_pid not in (None, os.getpid())
-
-
 def send(name: str, *args: Any) -> Any:
     """Return the result of the request of this name in store_requests.py, or raise its error."""
     try:

@@ -146,16 +146,9 @@ def _get_in_pieces(address: str, start: int, stop: int, known: ObjectStat) -> by
 
 def read(address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False) -> bytes:
     """Return the bytes start..stop, all of them, of the object that is `known`."""
-    return read_part(address, start, stop, known, hashed=hashed)[0]
-
-
-def read_part(
-    address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False
-) -> Part:
-    """Return the same bytes, and the version that they are of."""
     if stop <= start:
-        return b"", known
-    return begin_part(address, start, stop, known, hashed=hashed).result()
+        return b""
+    return begin_part(address, start, stop, known, hashed=hashed).result()[0]
 
 
 def read_if_there(address: str, start: int, stop: int, size: int) -> bytes | None:
@@ -168,7 +161,7 @@ def read_if_there(address: str, start: int, stop: int, size: int) -> bytes | Non
 def begin_part(
     address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False
 ) -> "Future[Part]":
-    """Start to read them."""
+    """Start to read some bytes, and the version that they are of."""
     get = partial(get_part, address, start, stop, known, hashed=hashed)
     return begin(get, "read", address)
 
@@ -246,8 +239,7 @@ def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
     if size > MULTIPART:
         if condition == NEW and find(address) is not None:
             return None
-        send = (str(path.absolute()),)
-        call(lambda: ask("put_file", address, *send), "write", address)
+        call(lambda: ask("put_file", address, str(path.absolute())), "write", address)
         found = stat(address)
         sure = is_encrypted(address)
     else:
@@ -257,18 +249,12 @@ def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
         found = stat(address)
         sure = _is_md5_of(found.etag, data)
         sure = sure or (is_encrypted(address) and not _may_be_md5(address, found.etag))
-    if found.size != size or not sure:
-        compare_content(path, address)
-    return found
-
-
-def compare_content(path: Path, address: str) -> None:
-    """Raise unless the object holds the bytes of the file."""
-    if not has_content_of(address, path):
+    if (found.size != size or not sure) and not has_content_of(address, path):
         raise PrepareError(
             f"{address} does not hold what was uploaded to it from {path}",
             hint="the network or the store damages data; nothing was published",
         )
+    return found
 
 
 def has_content_of(address: str, path: Path) -> bool:

@@ -45,7 +45,7 @@ def begin(operation: Callable[[], Result], what: str, address: str) -> "Future[R
 
 def ask(name: str, address: str, *args: Any) -> Any:
     """One request of store_requests.py, by obstore in this process or in a helper."""
-    if forked_requests.is_needed():
+    if store_requests.native_pid not in (None, os.getpid()):  # this process was forked
         return forked_requests.send(name, address, *args)
     return store_requests.send(name, address, *args)
 
