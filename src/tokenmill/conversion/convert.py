@@ -193,7 +193,10 @@ def _repack(source: Path, folder: Path, compress: str | None) -> Manifest:
     level = None if compress is None else level_of(compress)
     splits = {}
     for name, split in manifest.splits.items():
-        shards = [_repack_shard(source, folder, shard, level) for shard in split.shards]
+        shards = []
+        for shard in split.shards:
+            ends = _repack_file(source, folder, shard.ends, level)
+            shards.append(replace(_repack_file(source, folder, shard, level), ends=ends))
         splits[name] = SplitEntry.of(tuple(shards))
     settings = {**manifest.settings, "compress": compress}
     made = replace(manifest, splits=splits, settings=settings)
@@ -206,11 +209,6 @@ def _repack(source: Path, folder: Path, compress: str | None) -> Manifest:
     for finding in verify(folder, full=True):
         raise CorruptShardError(f"what was written is not what was read: {finding}")
     return made
-
-
-def _repack_shard(source: Path, folder: Path, shard: ShardEntry, level: int | None) -> ShardEntry:
-    index = _repack_file(source, folder, shard.ends, level)
-    return replace(_repack_file(source, folder, shard, level), ends=index)
 
 
 def _repack_file(source: Path, folder: Path, entry: E, level: int | None) -> E:

@@ -30,7 +30,6 @@ from tokenmill.shards.manifest import (
     PREPARATION_FOLDER,
     Manifest,
     NamedFile,
-    PackableEntry,
     ShardEntry,
 )
 
@@ -111,7 +110,7 @@ def share_of(subset: str) -> float:
     return percent / 100
 
 
-def read_blocks(folder: Path, entry: PackableEntry) -> Iterator[bytes | memoryview]:
+def read_blocks(folder: Path, entry: NamedFile) -> Iterator[bytes | memoryview]:
     """The content of a file in order, in blocks that hold whole ids or ends."""
     if entry.packed is not None:
         packed = entry.packed
