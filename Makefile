@@ -57,7 +57,7 @@ bench: $(VENV)/dev.stamp
 faults: $(VENV)/dev.stamp
 	$(BIN)/python tests/kernel/fuzz_kernel.py
 	cd tests && ../$(BIN)/python -m faults --results ../bench/results/faults.json
-	TOKENMILL_EDIT_SCRIPTS=10000 $(BIN)/python -m pytest -q tests/batches/test_edit_scripts.py
+	TOKENMILL_EDIT_SCRIPTS=10000 $(BIN)/python -m pytest -q tests/edits/test_edit_scripts.py
 
 $(VENV)/torch.stamp: constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -20,7 +20,7 @@
  tally.py        counts, and what failed
 
 `--short` takes seconds and is a part of `make test`. A part that is done is written to the results
-at once, with the commit that it was run at, so that the parts may be run one by one: `--only kills`,
+at once, with the commit that it was run at. So the parts may be run one by one: `--only kills`,
 `--only fuzz --readers csv`. Parts of different commits are said, and are an error: what is kept is
 about one state of the code. Where something could not be tried, the results name it as skipped.
 """
@@ -42,7 +42,9 @@ from faults.tally import Tally
 
 COMMIT = re.compile("[0-9a-f]{40}")
 COUNTED = {
-    "kills": ("kills", 1000, "a command is killed at a system call, or at any time, and given again"),
+    "kills": (
+        "kills", 1000, "a command is killed at a system call, or at any time, and given again",
+    ),
     "calls": ("failed calls", 2900, "a system call of a command fails, each call with each error"),
     "losses": (
         "losses of power", 1000,

@@ -155,9 +155,12 @@ class Case:
             elif Path(name).suffix in PAGES:
                 if not data.rstrip().endswith(PAGES[Path(name).suffix]):
                     yield f"{name} is cut"
-            elif "/checkpoints/" not in name and name in self.after:
-                if data not in (self.before.get(name), self.after[name]):
-                    yield f"{name} is visible with other bytes"
+            elif (
+                "/checkpoints/" not in name
+                and name in self.after
+                and data not in (self.before.get(name), self.after[name])
+            ):
+                yield f"{name} is visible with other bytes"
 
     def _wrong_lines(self, found: Files) -> Iterator[str]:
         """Of a file that lines are added to: those before are there, a new one is whole.

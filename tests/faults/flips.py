@@ -56,9 +56,7 @@ def flip_bytes(tally: Tally, scratch: Path, every: int) -> None:
         assert flipped.read() != "noticed", f"{flipped.name}: what is sound is refused"
 
 
-def _flip(
-    tally: Tally, flipped: Flipped, files: dict[str, bytes], chance: random.Random
-) -> None:
+def _flip(tally: Tally, flipped: Flipped, files: dict[str, bytes], chance: random.Random) -> None:
     for name, data in files.items():
         for at in range(chance.randrange(flipped.every), len(data), flipped.every):
             for bit in range(8) if flipped.all_bits(name) else [chance.randrange(8)]:
@@ -73,9 +71,7 @@ def _cut(tally: Tally, flipped: Flipped, files: dict[str, bytes], every: int) ->
         _expect(tally, flipped, name, data + b"\0", data, "one byte more")
 
 
-def _swap(
-    tally: Tally, flipped: Flipped, files: dict[str, bytes], chance: random.Random
-) -> None:
+def _swap(tally: Tally, flipped: Flipped, files: dict[str, bytes], chance: random.Random) -> None:
     names = [name for name in files if name.endswith((".bin", ".ends"))]
     for name in names:
         other = chance.choice([each for each in names if files[each] != files[name]])

@@ -67,8 +67,9 @@ def unsynced(case: Case, calls: Sequence[Call]) -> list[str]:
             is_below = f"{each}/".startswith(f"{name}/") or _stands_for_all(case, name)
             if is_below and (each, what) != (name, "name"):  # a new name is synced after it
                 wrong.append(f"call {number}, {call.name} to {name}: the {what} of {each} is lost")
-    return wrong + [f"at the end, the {what} of {each} is lost" for each, what in
-                    _unsynced_of(case, disk)]
+    return wrong + [
+        f"at the end, the {what} of {each} is lost" for each, what in _unsynced_of(case, disk)
+    ]
 
 
 def _stands_for_all(case: Case, name: str) -> bool:

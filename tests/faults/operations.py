@@ -181,9 +181,7 @@ OPERATIONS = {
         _prepared(
             "overwrite", ["prepare", "more", "-o", "out", "--overwrite", *SMALL], _dataset_and_more
         ),
-        Operation(
-            "convert", ["convert", "out", "new", "--to", "megatron"], _dataset, **CONVERT
-        ),
+        Operation("convert", ["convert", "out", "new", "--to", "megatron"], _dataset, **CONVERT),
         Operation(
             "small convert", ["convert", "out", "new", "--to", "npy"], _small_dataset, **CONVERT
         ),

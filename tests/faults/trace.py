@@ -231,7 +231,7 @@ class Disk:
         """Give a name to a file, or take it away; returns what had it."""
         above, _, last = name.rpartition("/")
         folder = self.find(above or ".")
-        assert folder is not None and folder.entries is not None, name
+        assert folder is not None, name
         folder.changes.append((last, file))
         before = folder.entries.pop(last, None)
         if file is not None:
