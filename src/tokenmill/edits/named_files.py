@@ -7,12 +7,12 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tokenmill import dataset
+from tokenmill.base.hashing import regular
 from tokenmill.dataset import TokenDataset
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Add, Ban, Grow
@@ -85,12 +85,12 @@ def _added(add: Add, sources: Mapping[str, TokenDataset], num_tokens: int | None
 
 def _content(path: str) -> bytes:
     try:
-        if not Path(path).is_file():  # a pipe or a device may never end
-            raise OSError(0, "there is no such file")
-        return Path(path).read_bytes()
-    except OSError as error:
+        with open(regular(path), "rb") as file:  # a pipe or a device may never end
+            return file.read()
+    except (OSError, ValueError) as error:
         raise OrderMismatchError(
-            f"the file of banned documents {path} cannot be read: {error.strerror}",
+            f"the file of banned documents {path} cannot be read: "
+            f"{getattr(error, 'strerror', error)}",
             hint="a state holds only its path and its hash; put the file there that was used when "
             "the run was edited",
         ) from error

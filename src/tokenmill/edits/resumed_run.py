@@ -38,7 +38,7 @@ def edit_state(
     sources are checked here, what depends on the data when a loader loads the state.
     """
     samples, _ = read_state(state, {})
-    fingerprint, names = (state.get(key) for key in ("order_fingerprint", "sources"))
+    fingerprint, names = (state[key] for key in ("order_fingerprint", "sources"))
     if not isinstance(names, list) or not str(fingerprint).isascii():
         raise not_a_state("its sources are not a list, or its fingerprint is not one")
     so_far = edits_from_json(state.get("edits", []), fingerprint, samples)
