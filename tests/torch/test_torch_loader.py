@@ -66,7 +66,7 @@ def test_the_environment_is_asked_and_its_answer_is_kept(monkeypatch):
     loader = TorchLoader(numbered(), batch_size=2, block_size=16)
 
     assert str(loader.ranks) == "rank 1 of 2, from torchrun (RANK, WORLD_SIZE)"
-    assert (loader.loader.rank, loader.loader.world_size) == (1, 2)
+    assert (loader.rank, loader.world_size) == (1, 2)
 
 
 @pytest.mark.parametrize("ranks_after", [1, 2])

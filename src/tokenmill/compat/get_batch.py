@@ -46,7 +46,7 @@ class BatchesOnDemand:
         if str(device) == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         device = torch.device(device)
-        if (self._loader.loader.batch_size, self._loader.device) != (batch_size, device):
+        if (self._loader.batch_size, self._loader.device) != (batch_size, device):
             state = self.state_dict()
             self._loader.close()
             self._loader = self._open(batch_size=batch_size, device=device)

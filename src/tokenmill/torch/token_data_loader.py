@@ -19,8 +19,8 @@ from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
 from tokenmill.errors import MismatchError
-from tokenmill.torch.torch_batch import ITEMS, batch_as
-from tokenmill.torch.world import find_ranks, loader_of
+from tokenmill.torch.torch_batch import ITEMS, batch_as, cheapest_form
+from tokenmill.torch.world import find_ranks
 
 _Position = tuple[int, int]  # samples consumed before a batch, and the pass it is in
 _NOWHERE = (-1, -1)
@@ -62,14 +62,15 @@ class TokenDataLoader(DataLoader[Any]):
         self.data = data
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self.from_start = from_start
-        self._loader = loader_of(
-            self.ranks,
+        in_halves = items in ("pair", "dict", "batch")
+        self._loader = BatchLoader(
             data,
-            form,
-            in_halves=items in ("pair", "dict", "batch"),
             batch_size=batch_size,
             block_size=block_size,
+            rank=self.ranks.rank,
+            world_size=self.ranks.world_size,
             epochs=epochs,
+            form=cheapest_form(form, data, options, in_halves=in_halves),
             **options,
         )
         self._step_length = batch_size * self.ranks.world_size  # in samples

@@ -1,6 +1,6 @@
 """A batch as contiguous tensors, and the forms in which trainers want it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tokenmill.batches.batch import IGNORED, Batch
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.window_source import refuse_labels_apart
 
 ITEMS = ("pair", "dict", "hugging_face", "window")  # the forms of single rows
@@ -105,6 +106,22 @@ class TorchBatch:
             last = (self.positions[:, -1:] + 1) * self.loss_mask[:, -1:]
             named["position_ids"] = torch.cat((self.positions, last), dim=1)
         return named
+
+
+def cheapest_form(
+    form: BatchForm, data: Any, options: Mapping[str, Any], *, in_halves: bool
+) -> BatchForm:
+    """Change how a loader gathers so that its arrays become tensors at the least cost.
+
+    With `in_halves` plain windows are gathered as inputs and targets. All other tokens are as wide
+    as the files have them, and widened when they become tensors.
+    """
+    is_plain = not (options.get("documents") or options.get("augment"))
+    if in_halves and is_plain and options.get("rows", "windows") == "windows":
+        return replace(form, halves=True)
+    stored: Any = getattr(data, "dtype", np.dtype("uint64"))  # a mixture has none
+    fits = stored != np.uint64 and np.can_cast(stored, np.dtype(form.dtype))
+    return replace(form, dtype=stored) if fits else form
 
 
 def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:

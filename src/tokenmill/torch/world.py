@@ -11,13 +11,8 @@ all tasks: using them there would read 1/n of the data and silently lose the res
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-
-from tokenmill.batches.batch_form import BatchForm
-from tokenmill.batches.loader import BatchLoader
 
 log = logging.getLogger("tokenmill")
 
@@ -68,28 +63,6 @@ def find_ranks(
     found = found or Ranks(0, 1, "nothing set: one process")
     log.info("data share: %s", found)
     return found
-
-
-def loader_of(
-    ranks: Ranks, data: Any, form: BatchForm, *, in_halves: bool, **options: Any
-) -> BatchLoader:
-    """The loader of a rank's share, with arrays that become tensors at the least cost.
-
-    With `in_halves` plain windows are gathered as inputs and targets. All other tokens are as wide
-    as the files have them, and widened when they become tensors.
-    """
-    is_plain = not (options.get("documents") or options.get("augment"))
-    if in_halves and is_plain and options.get("rows", "windows") == "windows":
-        form = replace(form, halves=True)
-    else:
-        form = _narrow(data, form)
-    return BatchLoader(data, rank=ranks.rank, world_size=ranks.world_size, form=form, **options)
-
-
-def _narrow(data: Any, form: BatchForm) -> BatchForm:
-    stored: Any = getattr(data, "dtype", np.dtype("uint64"))  # a mixture has none
-    fits = stored != np.uint64 and np.can_cast(stored, np.dtype(form.dtype))
-    return replace(form, dtype=stored) if fits else form
 
 
 def _given(rank: int | None, world_size: int | None) -> Ranks | None:

@@ -326,7 +326,7 @@ class Trainer:
                 **({} if bits is None else {"bits_per_byte": bits}),
                 "learning_rate": self.optimizer.param_groups[0]["lr"],
                 "tokens": self.step * tokens_per_step,
-                "epoch": self.loader.loader.epoch,
+                "epoch": self.loader.epoch,
                 "tokens_per_second": round(speed),
                 "data_wait": round(wait, 6),
             },
@@ -398,7 +398,7 @@ class Trainer:
                 },
                 keep=self.config.keep_checkpoints,
             )
-            self.record.draw(trained_part(self.loader.loader))
+            self.record.draw(trained_part(self.loader))
         barrier()
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:
