@@ -230,9 +230,9 @@ def _read_checkpoint(folder: Path, sound: dict[str, bytes]) -> None:
     import torch
 
     from tokenmill.train import checkpoint
-    from tokenmill.train.metrics import points
+    from tokenmill.train.metrics import read
 
-    points(folder / "metrics.jsonl", "loss")
+    list(read(folder / "metrics.jsonl"))
     newest = checkpoint.latest(folder)
     if newest is not None:
         found = checkpoint.load(newest)

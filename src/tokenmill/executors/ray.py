@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tokenmill.errors import MismatchError, MissingExtraError, PrepareError, TokenmillError
+from tokenmill.errors import MismatchError, PrepareError, TokenmillError
 from tokenmill.executors.executor import Executor, Numbered, Task, TaskFunction, WorkerDiedError
 from tokenmill.version import __version__
 
@@ -108,10 +108,8 @@ def _import_quietly() -> Any:
     if "ray" not in sys.modules:
         os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")
         logging.getLogger("ray").setLevel(logging.ERROR)
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtraError("the engine ray", package="ray", extra="ray") from error
+    import ray
+
     return ray
 
 

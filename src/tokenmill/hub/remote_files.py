@@ -30,15 +30,11 @@ class HubFile:
     digest: str
     """`sha256:HEX` of the content (files in LFS), or `git:HEX`, git's own name of the blob."""
 
-    def is_sound(self) -> bool:
-        """Return True if the fields can be those of a file; they come from a server or a record."""
-        return (
-            isinstance(self.path, str)
-            and type(self.num_bytes) is int
-            and self.num_bytes >= 0
-            and isinstance(self.digest, str)
-            and _DIGEST.fullmatch(self.digest) is not None
-        )
+    def __post_init__(self) -> None:
+        """Refuse what cannot be a file: the fields come from a server or a record."""
+        is_size = type(self.num_bytes) is int and self.num_bytes >= 0
+        if not (is_size and isinstance(self.path, str) and _DIGEST.fullmatch(self.digest)):
+            raise ValueError(f"cannot be a file: {self!r}")
 
     def hasher(self) -> Hasher:
         """A new hash of the kind that `digest` is."""

@@ -5,7 +5,6 @@ token_data_loader.py  TokenDataLoader: a real DataLoader; for Lightning, Fabric,
 windows_dataset.py    WindowsDataset: map style; for Hugging Face, Accelerate, any DataLoader
 torch_batch.py        TorchBatch: inputs, targets, documents; the forms of items; loss per source
 world.py              which share of the data is mine, and where that was found
-bits_per_byte.py      loss by the bytes of the text, comparable between tokenizers
 """
 
 from tokenmill.torch.token_data_loader import TokenDataLoader as TokenDataLoader

@@ -23,6 +23,7 @@ _LAUNCHERS = (
     ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", None),
     ("PMI (PMI_RANK, PMI_SIZE)", "PMI_RANK", "PMI_SIZE", None),
 )
+NO_LAUNCHER = "no launcher found"
 # Dimensions of a mesh along which every process reads the same batch.
 _SAME_BATCH_DIMS = {"tp", "cp", "sp", "pp"}
 
@@ -43,6 +44,8 @@ class Ranks:
             )
 
     def __str__(self) -> str:
+        if self.source == NO_LAUNCHER:
+            return f"1 process ({NO_LAUNCHER})"
         return f"rank {self.rank} of {self.world_size}, from {self.source}"
 
 
@@ -60,7 +63,7 @@ def find_ranks(
     """
     found = _given(rank, world_size) or _of_mesh(mesh) or _of_process_group()
     found = found or _of_environment(os.environ if environ is None else environ)
-    found = found or Ranks(0, 1, "nothing set: one process")
+    found = found or Ranks(0, 1, NO_LAUNCHER)
     log.info("data share: %s", found)
     return found
 

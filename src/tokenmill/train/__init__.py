@@ -7,7 +7,7 @@ config.py        the settings, from JSON, flags and keywords
 run_data.py      the four ways of giving data; a run at its last checkpoint, to look at
 collectives.py   the few things ranks do together, and the device of each
 checkpoint.py    one folder per step, complete or not there
-metrics.py       the numbers of every step: metrics.jsonl, TensorBoard, W&B
+metrics.py       the numbers of every step: metrics.jsonl, TensorBoard, W&B; bits per byte
 run_page.py      run.html and loss.svg: losses, what was trained on and when, settings
 edits_file.py    edits.jsonl: the edits that are asked of a run, how ranks make them together
 """

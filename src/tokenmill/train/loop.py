@@ -27,7 +27,6 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.signals import StopRequest
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.errors import FormatError, Stopped, TokenmillError
-from tokenmill.torch.bits_per_byte import TextBytes, bits_per_byte
 from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
 from tokenmill.torch.world import Ranks
@@ -35,7 +34,7 @@ from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, sum_over_ranks, texts_of_ranks
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.edits_file import RunEdits, read_entries
-from tokenmill.train.metrics import RunRecord
+from tokenmill.train.metrics import RunRecord, TextBytes, bits_per_byte
 from tokenmill.train.model import GPT, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.run_page import trained_part
@@ -157,8 +156,6 @@ class Trainer:
             world_size=ranks.world_size,
             vocab_size=data.vocab_size,
             documents=data.documents,
-            # `vocab_size` is checked, and may be larger.
-            form=BatchForm(check_ids=config.fim_ids is None),
         )
         self._text_bytes = TextBytes(data.tokenizer, data.vocab_size)
         self.edits = RunEdits(

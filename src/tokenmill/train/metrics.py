@@ -6,14 +6,19 @@ that of a run that was never stopped (but for the timings).
 
 import importlib.util
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import torch
+
 from tokenmill.base.atomic import sync_open_file, write_atomically
 from tokenmill.base.markup import Html
+from tokenmill.batches.batch import IGNORED
 from tokenmill.errors import FormatError, MissingExtraError
+from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.run_page import draw_losses, make_run_page
 
@@ -117,11 +122,6 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def points(path: Path, name: str) -> list[tuple[int, float]]:
-    """(step, value) of one number over a run."""
-    return _by_name(read(path)).get(name, [])
-
-
 def _by_name(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
     """(step, value) of each number over a run."""
     values: dict[str, list[tuple[int, float]]] = {}
@@ -130,3 +130,30 @@ def _by_name(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[int, flo
             if isinstance(value, int | float):
                 values.setdefault(name, []).append((row["step"], value))
     return values
+
+
+class TextBytes:
+    """Number of bytes of text that the targets of batches are; 0 where the tokenizer is unknown."""
+
+    def __init__(self, tokenizer: Any, vocab_size: int) -> None:
+        sizes = [] if tokenizer is None else [len(text) for text in tokenizer.bytes_of_ids()]
+        self._of_id = torch.zeros(max(vocab_size, len(sizes)), dtype=torch.int64)
+        self._of_id[: len(sizes)] = torch.tensor(sizes)
+
+    def count(self, batches: Iterable[TorchBatch]) -> tuple[int, int]:
+        """Targets that count, and the bytes of text they are."""
+        num_targets = num_bytes = 0
+        for batch in batches:
+            labels = batch.labels.cpu()
+            labels = labels[labels != IGNORED]
+            num_targets += labels.numel()
+            num_bytes += int(self._of_id[labels].sum())
+        return num_targets, num_bytes
+
+
+def bits_per_byte(loss: float, num_targets: float, num_bytes: float) -> float | None:
+    """The loss of a target, in nats, as bits for each byte; None where bytes are not known.
+
+    It is comparable between tokenizers, where loss per token is not.
+    """
+    return loss / math.log(2) * num_targets / num_bytes if num_bytes else None
