@@ -86,16 +86,13 @@ def environ_of_ranks(count: int = 2) -> list[dict[str, str]]:
 
 def losses(run_dir: Path) -> list[tuple[int, float]]:
     """(step, loss) of all steps."""
-    return _points(run_dir, "loss")
+    from tokenmill.train.metrics import points  # only here: with it comes torch
+
+    return points(run_dir / "metrics.jsonl", "loss")
 
 
 def val_losses(run_dir: Path) -> list[tuple[int, float]]:
     """(step, validation loss)."""
-    return _points(run_dir, "val_loss")
+    from tokenmill.train.metrics import points
 
-
-def _points(run_dir: Path, name: str) -> list[tuple[int, float]]:
-    from tokenmill.train.metrics import read  # only here: with it comes torch
-
-    rows = read(run_dir / "metrics.jsonl")
-    return [(row["step"], row[name]) for row in rows if name in row]
+    return points(run_dir / "metrics.jsonl", "val_loss")

@@ -15,6 +15,7 @@ import pytest
 import train_runs
 
 from tokenmill.cli import main
+from tokenmill.train.metrics import points
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {
@@ -150,7 +151,7 @@ def test_experiments_are_trained_in_turn_and_resumed(tmp_path):
     table = (out / "losses.md").read_text()
     assert table in second.stdout
     for name, line in zip(("small", "wide"), table.splitlines()[2:], strict=True):
-        val = train_runs.val_losses(out / name)
+        val = points(out / name / "metrics.jsonl", "val_loss")
         assert line.startswith(f"| {name} | 6 | ")
         assert line.endswith(f" | {val[-1][1]:.4f} | {min(v for _, v in val):.4f} |")
     picture = (out / "losses.svg").read_text()
@@ -213,8 +214,9 @@ def slurm(tmp_path):
 
 def wait_for_step(tmp_path, job):
     """Until a step was logged."""
+    metrics = tmp_path / "runs" / "gpt" / "metrics.jsonl"
     deadline = time.monotonic() + 120
-    while not train_runs.losses(tmp_path / "runs" / "gpt"):
+    while not points(metrics, "loss"):
         assert job.poll() is None, job.stdout.read()
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -228,7 +230,7 @@ def test_the_slurm_job_requeues_itself_before_the_time_limit_and_resumes(slurm, 
 
     assert job.returncode == 75, printed
     assert (tmp_path / "requeued").read_text() == f"requeue {os.getpid()}\n"
-    stopped_at = train_runs.losses(tmp_path / "runs" / "gpt")[-1][0]
+    stopped_at = points(tmp_path / "runs" / "gpt" / "metrics.jsonl", "loss")[-1][0]
 
     again = slurm(max_iters=stopped_at + 5, decay_iters=50)
     printed, _ = again.communicate(timeout=120)

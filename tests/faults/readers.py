@@ -230,9 +230,9 @@ def _read_checkpoint(folder: Path, sound: dict[str, bytes]) -> None:
     import torch
 
     from tokenmill.train import checkpoint
-    from tokenmill.train.metrics import read
+    from tokenmill.train.metrics import points
 
-    list(read(folder / "metrics.jsonl"))
+    points(folder / "metrics.jsonl", "loss")
     newest = checkpoint.latest(folder)
     if newest is not None:
         found = checkpoint.load(newest)

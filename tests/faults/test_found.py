@@ -12,7 +12,8 @@ import tokenmill
 from tokenmill.errors import FormatError, OrderMismatchError, PrepareError
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.tokens.load_tokenizer import from_state, load
-from tokenmill.train import checkpoint, metrics
+from tokenmill.train import checkpoint
+from tokenmill.train.metrics import points
 
 SETTINGS = {"tokenizer": "bytes", "workers": 1}
 
@@ -68,7 +69,7 @@ def test_a_damaged_row_of_the_metrics_is_named(tmp_path, line):
     path.write_text('{"step": 1, "loss": 2.5}\n' + line + "\n")
 
     with pytest.raises(FormatError, match=r"metrics\.jsonl, line 2"):
-        list(metrics.read(path))
+        points(path, "loss")
 
 
 @pytest.mark.parametrize("number", [2**31 - 1, 2**40])

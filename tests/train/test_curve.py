@@ -4,11 +4,10 @@ import itertools
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from train_runs import losses
 
 from tokenmill.base.markup import ticks
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.metrics import RunRecord
+from tokenmill.train.metrics import RunRecord, points
 from tokenmill.train.run_page import draw_losses
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -66,4 +65,4 @@ def test_metrics_after_the_step_of_a_resume_are_dropped(tmp_path):
     second.log({"loss": 9.0}, 4)
     second.close()
 
-    assert losses(tmp_path) == [(1, 0.5), (2, 1.0), (3, 1.5), (4, 9.0)]
+    assert points(path, "loss") == [(1, 0.5), (2, 1.0), (3, 1.5), (4, 9.0)]

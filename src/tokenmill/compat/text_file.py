@@ -1,9 +1,8 @@
 """A text file as tokens: the `.npy` beside it when there is one, else tokenized in memory.
 
-`corpus.txt` is looked for as `corpus.npy` (what `tokenmill pretokenize corpus.txt` writes). It is
-memory-mapped and costs no memory. Without it the whole text is read and encoded, which takes some
-6 bytes of memory a byte of text, and a warning says so. A `.npy` older than its text is refused:
-it may hold the tokens of another text. The first 90 % of the tokens are for training.
+`corpus.npy` is what `tokenmill pretokenize corpus.txt` writes; it is memory-mapped and costs no
+memory. Without it the whole text is read and encoded, which takes some 6 bytes of memory per byte
+of text, and a warning says so. The first 90 % of the tokens are for training.
 """
 
 from collections.abc import Callable, Sequence

@@ -33,9 +33,6 @@ class JobPart:
             return cls(int(number), int(of))
         raise ValueError(f"part is {text!r}; write it K/N, K counted from 0: 0/16 to 15/16")
 
-    def has(self, task: int) -> bool:
-        return task % self.of == self.number
-
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
 
@@ -89,7 +86,7 @@ class PartExecutor(Executor):
             raise NotReady(tasks.name)
 
     def _is_mine(self, number: int) -> bool:
-        return self.part is not None and self.part.has(number)
+        return self.part is not None and number % self.part.of == self.part.number
 
 
 def to_array(numbers: Iterable[int]) -> str:

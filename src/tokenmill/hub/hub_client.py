@@ -190,39 +190,32 @@ class Hub:
                 f"{about}: HF_HUB_OFFLINE is set, the hub was not asked",
                 hint="unset HF_HUB_OFFLINE",
             )
+        errors = hub_package().errors
         failures = 0
         while True:
             try:
-                with self._network_errors():
-                    return call(*args, **options)
+                return call(*args, **options)
+            except Transient as error:
+                failure: Exception = error
+            except errors.HfHubHTTPError as error:
+                failure = self._failure(error.response, about)
+            except errors.HTTPError as error:  # httpx's base: connect, read, timeout, protocol
+                failure = Transient(f"{type(error).__name__}: {redact(str(error)) or 'no answer'}")
             except _NOT_UNDERSTOOD as error:
                 what = f"{type(error).__name__}: {one_line(str(error)[:200])}"
-                raise DownloadError(
+                failure = DownloadError(
                     f"{about}: the answer of the hub cannot be understood ({what})",
                     hint="try again later; if HF_ENDPOINT is set, check that it is a hub",
-                ) from None
-            except Transient as reason:
-                failures += 1
-                try:
-                    self.clock.pause(about, failures, reason)
-                except DownloadError as error:
-                    raise Unreachable(error.message, hint=error.hint) from None
-                self._say(f"{about}: {reason}; trying again")
-
-    @contextlib.contextmanager
-    def _network_errors(self) -> Iterator[None]:
-        """Turn huggingface_hub's and httpx's errors into Transient or DownloadError."""
-        errors = hub_package().errors
-        try:
-            yield
-            return
-        except errors.HfHubHTTPError as error:
-            failure = self._failure(error.response, str(self))
-        except errors.HTTPError as error:  # httpx's base: connect, read, timeout, protocol
-            text = redact(str(error)) or "no answer"
-            failure = Transient(f"{type(error).__name__}: {text}")
-        # Raised out here, so that no traceback carries the original with its address and headers.
-        raise failure
+                )
+            # Raised out here, so that no traceback carries the original with address and headers.
+            if not isinstance(failure, Transient):
+                raise failure
+            failures += 1
+            try:
+                self.clock.pause(about, failures, failure)
+            except DownloadError as error:
+                raise Unreachable(error.message, hint=error.hint) from None
+            self._say(f"{about}: {failure}; trying again")
 
     def _failure(self, answer: Any, what: str, *, again: bool = False) -> Exception:
         """The error for an answer of 4xx or 5xx: Transient if it may pass (`again`: it does)."""

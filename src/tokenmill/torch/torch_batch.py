@@ -12,6 +12,10 @@ from tokenmill.batches.batch import IGNORED, Batch
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.window_source import refuse_labels_apart
 
+# Fields that a batch of arrays has as well, or has as None.
+_ARRAYS = (
+    "document_ids", "positions", "loss_mask", "cu_seqlens", "sources", "augmented_labels",
+)  # fmt: skip
 ITEMS = ("pair", "dict", "hugging_face", "window")  # the forms of single rows
 
 
@@ -160,25 +164,19 @@ def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None
         if batch.augmented_labels is not None or batch.banned is not None:
             targets = _tensor(batch.targets, np.int64).to(tokens.device)
 
-    def moved(array: np.ndarray | None) -> Tensor | None:
-        return (
-            array if array is None else torch.from_numpy(array).to(inputs.device, non_blocking=True)
-        )
-
     mask = batch.loss_mask
     return TorchBatch(
-        inputs=inputs,
-        targets=targets,
-        document_ids=moved(batch.document_ids),
-        positions=moved(batch.positions),
-        loss_mask=moved(mask),
-        cu_seqlens=moved(batch.cu_seqlens),
+        inputs,
+        targets,
         max_seqlen=batch.max_seqlen,
-        sources=moved(batch.sources),
         num_targets=targets.numel() if mask is None else int(mask.sum()),
-        augmented_labels=moved(batch.augmented_labels),
         labels_are_inputs=batch.labels_are_inputs,
         masks_targets=batch.masks_targets,
+        **{
+            name: torch.from_numpy(array).to(inputs.device, non_blocking=True)
+            for name in _ARRAYS
+            if (array := getattr(batch, name)) is not None
+        },
     )
 
 

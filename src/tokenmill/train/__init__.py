@@ -30,6 +30,4 @@ _HOME_OF = {"TrainConfig": "config", "sample": "start", "train": "start"}
 def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'tokenmill.train' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"tokenmill.train.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
+    return getattr(importlib.import_module(f"tokenmill.train.{_HOME_OF[name]}"), name)

@@ -1,12 +1,9 @@
 """The training loop: batches in, a trained model, its checkpoints and its curve out.
 
-One step: take the next batch of the loader, run it through the model in micro-batches, clip,
-step. The rows of a step are counted over all ranks, so a run may resume with more or fewer ranks
-and read the same windows at the same steps. Losses are summed and divided by the number of targets
-of the whole step, so a step means the same however it is cut.
-
-Random numbers (dropout) are seeded at each step from (seed, step, rank): there is no generator
-state to save, and a resumed run draws what the uninterrupted one would have drawn.
+The rows of a step are counted over all ranks, and its losses are summed and divided by the number
+of targets of the whole step: it means the same however it is cut, and a run may resume with more or
+fewer ranks. Random numbers (dropout) are seeded at each step from (seed, step, rank): there is no
+generator state to save, and a resumed run draws what the uninterrupted one would have drawn.
 """
 
 import math
@@ -15,7 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,14 +51,6 @@ class TrainResult:
     """Share of the time of this process's steps spent waiting for data."""
     val_losses: dict[str, float] = field(default_factory=dict)
     """The loss on every validation set, by its name: val, val_code..."""
-
-
-class StepLoss(NamedTuple):
-    """The loss of a step, not yet looked at: that would wait for the GPU."""
-
-    number: int
-    data_step: int
-    loss: Tensor
 
 
 class Validation:
@@ -134,7 +123,8 @@ class Trainer:
         self.val_losses: dict[str, float] = {}
         self._seconds = 0.0  # of all steps, without validation and checkpoints
         self._waited = 0.0  # seconds of these, for data
-        self._unchecked: list[StepLoss] = []
+        # Step, step of the data and loss, not yet looked at: that would wait for the GPU.
+        self._unchecked: list[tuple[int, int, Tensor]] = []
         self._last_batches: list[TorchBatch] = []  # none before the first step
         has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
         self._in_bf16 = {"bf16": True, "fp32": False, "auto": has_bf16}[config.precision]
@@ -271,7 +261,7 @@ class Trainer:
 
         self.step += 1
         self._last_batches = [batch]
-        self._unchecked.append(StepLoss(self.step, data_step, loss))
+        self._unchecked.append((self.step, data_step, loss))
         return bool(num_asked)
 
     def _sum_of_losses(self, model: nn.Module, batch: TorchBatch) -> Tensor:
@@ -292,18 +282,18 @@ class Trainer:
         """Stop at the first loss that is not a number, and say which windows it came from."""
         if not self._unchecked:
             return
-        values = sum_over_ranks(torch.stack([step.loss for step in self._unchecked])).tolist()
+        values = sum_over_ranks(torch.stack([loss for *_, loss in self._unchecked])).tolist()
         self.loss = values[-1]
-        for step, value in zip(self._unchecked, values, strict=True):
+        for (step, data_step, _), value in zip(self._unchecked, values, strict=True):
             if math.isfinite(value):
                 continue
-            windows = self.loader.describe(step.data_step)
-            self.record.log({"event": "loss is not finite", "windows": windows}, step.number)
+            windows = self.loader.describe(data_step)
+            self.record.log({"event": "loss is not finite", "windows": windows}, step)
             raise TokenmillError(
-                f"the loss of step {step.number:,} is {value}; its windows:\n"
+                f"the loss of step {step:,} is {value}; its windows:\n"
                 + "\n".join(f"       {line}" for line in windows[:8]),
                 hint="the last checkpoint is from before it; metrics.jsonl lists all its windows. "
-                f'resume=True with skip_steps="{step.data_step}" continues without them',
+                f'resume=True with skip_steps="{data_step}" continues without them',
             )
         self._unchecked.clear()
 

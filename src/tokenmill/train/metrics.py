@@ -7,7 +7,7 @@ that of a run that was never stopped (but for the timings).
 import importlib.util
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -82,11 +82,12 @@ class RunRecord:
             return
         title = self.config.model_name
         rows = list(read(self.path))
-        values = _by_name(rows)
-        losses = {"training": values.get("loss", [])}
-        for name in values:
-            if name.endswith("_loss"):  # of validation sets: val_loss, val_code_loss
-                losses[name.removesuffix("_loss")] = values[name]
+        losses: dict[str, list[tuple[int, float]]] = {"training": []}
+        for row in rows:
+            for name, value in row.items():  # loss, and of validation sets val_loss, val_code_loss
+                if name.endswith("loss") and isinstance(value, int | float):
+                    curve = "training" if name == "loss" else name.removesuffix("_loss")
+                    losses.setdefault(curve, []).append((row["step"], value))
         picture = draw_losses(title, losses)
         settings = self.config.to_json()
         page = make_run_page(title, picture, losses, rows, settings, self._trained_on)
@@ -122,14 +123,10 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _by_name(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """(step, value) of each number over a run."""
-    values: dict[str, list[tuple[int, float]]] = {}
-    for row in rows:
-        for name, value in row.items():
-            if isinstance(value, int | float):
-                values.setdefault(name, []).append((row["step"], value))
-    return values
+def points(path: Path, name: str) -> list[tuple[int, float]]:
+    """(step, value) of one number over a run."""
+    rows = ((row["step"], row.get(name)) for row in read(path))
+    return [(step, value) for step, value in rows if isinstance(value, int | float)]
 
 
 class TextBytes:
