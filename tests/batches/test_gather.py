@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tokenmill
-from tokenmill import BatchLoader, Mixture
+from tokenmill import BatchLoader, Mixture, kernel
 from tokenmill.batches import BatchForm
 from tokenmill.batches.id_check import IdCheck, check_dtype
 from tokenmill.dataset import from_array
@@ -61,9 +61,12 @@ def test_rows_may_end_with_the_very_last_token_and_start_with_the_first(in_shard
         assert rows.tolist() == plain([0, 967, 967], 33)
 
 
+@pytest.mark.parametrize("with_kernel", [True, False])
 @pytest.mark.parametrize("max_open", [1, 2, 3, 20])
 @pytest.mark.parametrize("out", ["uint16", "int32", "int64"])
-def test_rows_are_the_same_however_few_runs_may_be_held(max_open, out):
+def test_rows_are_the_same_however_few_runs_may_be_held(monkeypatch, with_kernel, max_open, out):
+    if not with_kernel:
+        monkeypatch.setattr(kernel, "compiled", None)
     edges = np.arange(0, 1001, 50)
     opened = []
 

@@ -132,7 +132,7 @@ def test_no_size_of_shard_chunk_or_document_matters(tmp_path_factory, lengths, s
     folder = tmp_path_factory.mktemp("sizes")
     write_ours(folder / "ours", {"train": documents}, 7)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tokenmill.conversion.document_stream.CHUNK", chunk)
+        patch.setattr("tokenmill.conversion.conversion.CHUNK", chunk)
         shards = {} if to in ONE_FILE else {"tokens_per_shard": size}
         convert(folder / "ours", folder / "there", to=to, **shards)
 

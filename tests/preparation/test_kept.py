@@ -39,7 +39,7 @@ def first_pass(corpus, out, *, keep_text):
     flat.plan(corpus, out, **SETTINGS)
     num_units = len(load_plan(str(out)).units)
     for unit in range(num_units):
-        hash_lines(str(out), unit, 0, Search("lines", num_units), keep_text)
+        hash_lines(str(out), unit, Search("lines", num_units), keep_text)
     return sorted(out.rglob("*.text"))
 
 

@@ -55,6 +55,26 @@ def test_held_out_files_are_units_apart(files, tmp_path):
     assert hashes_of_files(tmp_path / "together") == hashes_of_files(tmp_path / "apart")
 
 
+@pytest.mark.parametrize("place", ["a", "m", "z"])  # before the others, between them, after them
+@pytest.mark.parametrize(
+    ("suffix", "content"), [("jsonl", ""), ("jsonl", "\n\n"), ("csv", "id,text\n"), ("txt", "")]
+)
+def test_a_file_without_a_document_is_counted_as_such(tmp_path, place, suffix, content):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name in ("b", "n"):
+        (folder / f"{name}.jsonl").write_text('{"text": "one"}\n{"text": "two"}\n')
+    (folder / f"{place}.{suffix}").write_text(content)
+
+    for where, options in (("together", {}), ("apart", ONE_BY_ONE)):
+        prepare(folder, tmp_path / where, tokenizer="bytes", workers=1, **options)
+        manifest = json.loads((tmp_path / where / "dataset_metadata.json").read_bytes())
+        documents = {each["name"]: each["documents"] for each in manifest["sources"]}
+        assert documents.pop(f"{place}.{suffix}") in (0, int(suffix == "txt"))
+        assert documents == {"b.jsonl": 2, "n.jsonl": 2}
+    assert hashes_of_files(tmp_path / "together") == hashes_of_files(tmp_path / "apart")
+
+
 def test_documents_are_counted_by_file(files, tmp_path):
     prepare(files, tmp_path / "out", on_bad_input="skip", tokenizer="bytes", workers=1)
     manifest = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())

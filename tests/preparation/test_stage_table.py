@@ -9,7 +9,7 @@ import pytest
 
 from tokenmill.base.progress import Progress
 from tokenmill.executors.numbered import JobPart
-from tokenmill.preparation import jobs, prepare
+from tokenmill.preparation import jobs
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.stage_table import STAGES, stages_for
@@ -97,11 +97,3 @@ def test_the_status_shown_in_the_docs_names_stages():
 
     assert shown
     assert set(shown) <= {stage.name for stage in STAGES}
-
-
-def test_the_story_names_all_stages_in_the_order_they_run():
-    story = re.findall(r"^    ([a-z-]+)  +\S", prepare.__doc__, re.MULTILINE)
-
-    assert [name for name in story if name not in ("plan", "layout", "commit")] == [
-        stage.name for stage in STAGES
-    ]

@@ -1,6 +1,7 @@
 """Documents sorted by length: equal to a plain sort, kept in a file, and never of other data."""
 
 import errno
+import os
 import pickle
 import resource
 import signal
@@ -185,6 +186,37 @@ def test_a_damaged_file_is_refused_by_name(cache, large_file, damage):
 
     with pytest.raises(CorruptShardError, match=f"{file.name} is not a whole index"):
         open_large(large_file).documents_by_length()
+
+
+def test_no_flipped_bit_gives_another_index(cache, large_file):
+    """Rows would be packed in another way, and the fingerprint of the order would stay the same."""
+    index = open_large(large_file).documents_by_length()
+    (file,) = cache.iterdir()
+    contents = file.read_bytes()
+    tables = range(4096, 4096 + 16 * len(index.lengths))
+    starts = range(len(contents) - index.starts.nbytes, len(contents))
+    rng = np.random.default_rng(0)
+
+    for places in (range(4096), tables, starts):
+        for place in rng.choice(places, 20):
+            damaged = bytearray(contents)
+            damaged[place] ^= 1 << rng.integers(8)
+            file.write_bytes(damaged)
+            with pytest.raises((CorruptShardError, MismatchError), match=file.name):
+                open_large(large_file).documents_by_length()
+
+
+def test_what_a_killed_builder_left_is_removed_after_a_day(cache, large_file):
+    name = open_large(large_file).documents_by_length().path.name
+    (cache / name).unlink()
+    long_ago, just_now = cache / f".{name}.12-0123abcd.tmp", cache / f".{name}.34-0123abcd.tmp"
+    for path in (long_ago, just_now):
+        path.write_bytes(b"begun")
+    os.utime(long_ago, (0, 0))
+
+    open_large(large_file).documents_by_length()
+
+    assert {file.name for file in cache.iterdir()} == {name, just_now.name}
 
 
 def test_a_full_disk_is_an_error_with_the_folder_and_leaves_nothing(cache, large_file):

@@ -24,7 +24,7 @@ def test_shards_cover_each_split_once_and_in_order(train, val, per_shard, first)
 def test_only_the_last_shard_of_a_cut_split_can_end_inside_a_document():
     stretches = [Stretch("train", 0, 0, 25, cuts_document=True), Stretch("val", 0, 25, 30)]
     plans = lay_out(stretches, 10)
-    assert [plan.ends_split for plan in plans] == [False, False, True, False]
+    assert [plan.cuts_document for plan in plans] == [False, False, True, False]
 
 
 @given(st.lists(st.integers(0, 5), max_size=12), st.data())

@@ -237,3 +237,18 @@ def test_wordpiece_and_unigram_files_give_the_ids_of_tokenizers(tmp_path):
         found = tokenizer.encode("the miller").tolist()
         assert found == package.encode("the miller", add_special_tokens=False).ids
         assert np.array_equal(tokenizer.bytes_of_ids()[2], b" mill" if is_pieces else b"er")
+
+
+@pytest.mark.parametrize("dropout", [0.5, 1.0, "much"])
+def test_a_tokenizer_that_drops_merges_at_random_is_refused(tmp_path, train_bpe, dropout):
+    trained = json.loads(train_bpe("the mill turns " * 9, 300, added=["<|endoftext|>"]).to_str())
+    path = tmp_path / "tokenizer.json"
+    for accepted in (None, 0.0):
+        path.write_text(json.dumps({**trained, "model": {**trained["model"], "dropout": accepted}}))
+        tokenizer = load(str(path))
+        assert len({tokenizer.encode("the mill " * 99).tobytes() for _ in range(3)}) == 1
+
+    path.write_text(json.dumps({**trained, "model": {**trained["model"], "dropout": dropout}}))
+    with pytest.raises(FormatError, match=r'"dropout": .*other ids at every run') as caught:
+        load(str(path))
+    assert "null" in caught.value.hint

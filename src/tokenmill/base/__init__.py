@@ -13,5 +13,4 @@ suggest.py       errors that list the known names, and "did you mean"
 signatures.py    keyword arguments that are written down once and shown everywhere
 strict_json.py   JSON and file names from strangers
 zstd.py          the zstd library of this version of Python
-groups.py        groups of equal numbers in an array
 """

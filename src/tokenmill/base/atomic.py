@@ -7,11 +7,13 @@ a killed process leaves under such a name is waste, and `is_temporary` knows it.
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+DAY = 24 * 60 * 60
 _TEMPORARY = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
@@ -25,9 +27,9 @@ def new_file(path: Path, *, durable: bool = False, make_folder: bool = True) -> 
     if make_folder:
         path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
-        with open(os.open(temporary, flags, 0o666), "wb") as file:
+        with open(os.open(temporary, flags, 0o666), "w+b") as file:
             yield file
             if durable:
                 sync_open_file(file)
@@ -94,6 +96,14 @@ def temporary_beside(path: Path) -> Path:
 def is_temporary(name: str) -> bool:
     """Return True if `temporary_beside` made this name."""
     return _TEMPORARY.fullmatch(name) is not None
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove what was begun as this file, if nobody has written to it for a day."""
+    for begun in path.parent.glob(f".{path.name}.*.tmp"):
+        with suppress(FileNotFoundError):
+            if is_temporary(begun.name) and time.time() - begun.stat().st_mtime > DAY:
+                begun.unlink()
 
 
 def sync_open_file(file: IO[bytes]) -> None:

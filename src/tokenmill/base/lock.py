@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from tokenmill.base.atomic import temporary_beside
+from tokenmill.base.atomic import remove_abandoned, temporary_beside
 from tokenmill.errors import LockedError
 
 Holder = dict[str, object]
@@ -43,16 +43,18 @@ def hold_lock(
 
 
 @contextmanager
-def wait_for_others(lock: Path) -> Iterator[None]:
-    """Wait for another process that makes the same file; nothing depends on it.
+def wait_for_others(path: Path) -> Iterator[None]:
+    """Wait for another process that makes this file; nothing depends on it.
 
-    Where `flock` does not work, both make it.
+    Where `flock` does not work, both make it. What a killed one had begun is removed.
     """
+    lock = path.with_suffix(".lock")
     lock.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+        remove_abandoned(path)
         yield
     finally:
         lock.unlink(missing_ok=True)

@@ -26,8 +26,8 @@ from tokenmill.reading.span_reader import MixedReader, SpanReader
 if TYPE_CHECKING:
     from tokenmill.batches.document_masks import DocumentMarks
 
-FindDocuments = Callable[[Spans, int], np.ndarray]
-"""(spans, length of a row) -> `RowGroup.continues`, as far as it is known without the tokens."""
+FindDocuments = Callable[[Located, int, int, int], np.ndarray]
+"""(located, first step, stop, length of a row) -> `RowGroup.continues`, as far as it is known."""
 
 POSITIONS_AT_ONCE = 1 << 16
 TOKENS_AT_ONCE = 1 << 19
@@ -181,7 +181,7 @@ class BatchMaker:
         length = self.order.block_size + 1
         group = RowGroup(np.empty((spans.num_rows, length), self._dtype), located.samples[low:high])
         if self._find_documents is not None:
-            group.continues = self._find_documents(spans, length)
+            group.continues = self._find_documents(located, low, high, length)
         if self._has_padding:  # every span is a document: the reader need not look for their ends
             group.filled = spans.filled
             self._reader.read(spans, group.tokens)

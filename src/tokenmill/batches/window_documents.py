@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tokenmill.batches.batch import Located
 from tokenmill.dataset import TokenDataset
-from tokenmill.order.spans import Spans
 
 
-def find_in_spans(spans: Spans, length: int) -> np.ndarray:
+def find_in_spans(located: Located, low: int, high: int, length: int) -> np.ndarray:
     """(rows, length) bool: False where a document begins, with its begin token, or padding is."""
+    spans = located.copies_of(low, high)
     flags = np.ones((spans.num_rows, length), bool)
     filled = spans.filled
     first = int(filled.min(initial=length))  # no column before it is padding in any row
@@ -25,7 +26,7 @@ def find_in_spans(spans: Spans, length: int) -> np.ndarray:
 
 
 class FindByIndex:
-    """Finds the documents of windows, as far as the index has to be asked."""
+    """Finds the documents of windows, as far as the index has to be asked: once for many steps."""
 
     def __init__(self, datasets: Sequence[TokenDataset]) -> None:
         self._datasets = {
@@ -33,19 +34,30 @@ class FindByIndex:
             for source, data in enumerate(datasets)
             if data.end_of_text_id is None or (len(data.shard_starts) > 2 and data.has_index)
         }
+        self._latest: tuple[Located, np.ndarray] | None = None
 
-    def __call__(self, spans: Spans, length: int) -> np.ndarray:
+    def __call__(self, located: Located, low: int, high: int, length: int) -> np.ndarray:
         """(rows, length) bool: False where the index says that a document begins."""
-        flags = np.ones((spans.num_rows, length), bool)
+        if self._latest is None or self._latest[0] is not located:
+            self._latest = located, self._begins(located, length)
+        _, begins = self._latest
+        first, end = (step * located.samples.shape[1] * length for step in (low, high))
+        i, j = begins.searchsorted((first, end))
+        flags = np.ones(end - first, bool)
+        flags[begins[i:j] - first] = False
+        return flags.reshape(-1, length)
+
+    def _begins(self, located: Located, length: int) -> np.ndarray:
+        """Where documents begin in the flat rows of all steps, ascending."""
+        found = [np.empty(0, np.int64)]
         for source, data in self._datasets.items():
-            rows = np.flatnonzero(spans.source == source)
-            starts = spans.start[rows]
+            rows = np.flatnonzero(located.spans.source == source)
+            starts = located.spans.start[rows]
             if data.end_of_text_id is not None:
                 next_edges = data.shard_starts[data.shard_starts.searchsorted(starts, "right")]
                 across = next_edges < starts + length
                 rows = rows[across]
                 starts = starts[across]
-            if len(rows):
-                which, ends = data.document_ends_in_rows(starts, length)
-                flags[rows[which], ends - starts[which]] = False
-        return flags
+            which, ends = data.document_ends_in_rows(starts, length)
+            found.append(rows[which] * length + ends - starts[which])
+        return np.sort(np.concatenate(found), kind="stable")

@@ -1,23 +1,6 @@
 """The command `tokenmill`: one file per command, imported when it is called.
 
-flags.py         commands with subcommands; flags that commands share, or made from a dataclass
-outcome.py       the output of a command: results, notes, JSON; hints of the library as flags
-prepare.py       tokenize text files into shards
-prepare_jobs.py  `prepare plan`, `work`, `status`, `finish` and `slurm`: the same as numbered jobs
-pretokenize.py   tokenize one text file into one .npy next to it
-retokenize.py    encode the documents of a dataset with another tokenizer
-download.py      fetch token shards from the Hugging Face hub
-upload.py        push a dataset to the hub
-convert.py       copy a dataset from or to another format
-inspect.py       print what a dataset holds and how it was made
-show.py          print its text: documents, windows, batches
-verify.py        check that it is whole, unchanged and sound
-view.py          browse it in pages, or save one page
-tokenizer.py     train a tokenizer, show one, compare two
-train.py         train a small GPT; `train slurm` prints it as a job, from submit_job.sh
-edits.py         the edits of a run, and asking for one
-when.py          when a run trained on a document
-sample.py        text from a trained model
+flags.py makes flags, also from dataclasses; outcome.py prints what a command returns.
 """
 
 import importlib

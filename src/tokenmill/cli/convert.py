@@ -6,10 +6,10 @@ import click
 
 from tokenmill.base.human import plural
 from tokenmill.cli.flags import given, open_options, switch, value
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("src")
 @click.argument("dst")
 @value("--to", "FORMAT", "Format to write")
@@ -21,7 +21,6 @@ from tokenmill.cli.outcome import Outcome, prints_outcome
 @switch("--allow_lost_documents", "Convert even if some ends of documents are lost")
 @switch("--overwrite", "Replace DST, once the new data is verified")
 @open_options
-@prints_outcome
 def command(src: str, dst: str, **options: Any) -> Outcome:
     """Copy the token data at SRC to the new folder DST in another project's format.
 

@@ -7,10 +7,10 @@ import click
 from tokenmill.base.human import human_bytes
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import count, given, switch, value
-from tokenmill.cli.outcome import Outcome, is_quiet, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, is_quiet
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("repo_id", required=False, metavar="[REPO]")
 @value("-o --out folder", "DIR", "Folder  [default: /tmp/data/NAME]")
 @value("--shards", "N", "Training shards, in the order of their names  [default: 3]", type=count)
@@ -20,7 +20,6 @@ from tokenmill.cli.outcome import Outcome, is_quiet, prints_outcome
 @value("--deadline", "SECONDS", "Give up after this time, all tries together", type=float)
 @switch("--force", "Read again what is here; replace what differs")
 @switch("--dry_run", "Only say what would be fetched")
-@prints_outcome
 def command(
     patterns: tuple[str, ...], deadline: float | None, dry_run: bool, **options: Any
 ) -> Outcome:

@@ -8,14 +8,14 @@ import click
 
 from tokenmill.base.address import is_remote
 from tokenmill.cli.flags import position, value
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand
 from tokenmill.train.config import WEIGHTS, named_values, number, number_ranges
 
 if TYPE_CHECKING:
     from tokenmill.edits.edit_values import Edit
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("run")
 @value("--reweight", "W", "Other weights, of all sources: `web=0.7,code=0.3`")
 @value("--skip", "A-B", "Skip these steps, both included: `120-129`")
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 @value("--weights", "W", "With --add: weights of all sources, as in --reweight")
 @value("--at", "STEP", "From this step on  [default: the next one]", type=position)
 @value("--note", "TEXT", "Who asks, and why")
-@prints_outcome
 def command(run: str, at: int | None, note: str | None, **flags: Any) -> Outcome:
     """Print the edits of RUN, the folder of a run, or ask for one.
 
@@ -78,9 +77,9 @@ def _edits(
         if not path:
             raise ValueError(f"--add is {add!r}; expected a name and data: crawl=data/crawl")
         path = path if is_remote(path) else os.path.abspath(path)  # the run may be elsewhere
-        edits.append(Add(name, path, weights=_weights(weights, "--weights")))
+        edits.append(Add(name, path, weights=named_values(weights, "--weights", WEIGHTS, number)))
     if reweight is not None:
-        edits.append(Reweight(_weights(reweight, "--reweight")))
+        edits.append(Reweight(named_values(reweight, "--reweight", WEIGHTS, number)))
     if cap is not None:
         edits.append(Cap(named_values(cap, "--cap", "wiki=4", int), then=then))
     if skip is not None:
@@ -90,10 +89,6 @@ def _edits(
     if ban_tokens is not None:
         edits.append(Ban(tokens=_range(ban_tokens, "--ban_tokens"), source=source))
     return edits
-
-
-def _weights(text: str, flag: str) -> dict[str, Any]:
-    return named_values(text, flag, WEIGHTS, number)
 
 
 def _range(text: str, flag: str) -> tuple[int, int]:

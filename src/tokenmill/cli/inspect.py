@@ -1,19 +1,17 @@
 """`tokenmill inspect`: the contents of a dataset and how it was made."""
 
-from dataclasses import asdict
 from typing import Any
 
 import click
 
 from tokenmill.base.human import one_line, plural
 from tokenmill.cli.flags import given, open_options
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("path")
 @open_options
-@prints_outcome
 def command(path: str, **options: Any) -> Outcome:
     """Print what the token data at PATH holds, in any format, and how it was made.
 
@@ -33,8 +31,13 @@ def command(path: str, **options: Any) -> Outcome:
     except NotADatasetError:
         if not (datasets := list(list_datasets(path, **given(options)))):
             raise
-        width = max(len(dataset.path) for dataset in datasets)
-        rows = [one_line(f"  {dataset.path:<{width}}  {dataset}") for dataset in datasets]
+        width = max(len(dataset["path"]) for dataset in datasets)
+        rows = [one_line(f"  {found['path']:<{width}}  {_words(found)}") for found in datasets]
         title = f"{one_line(path)} holds {plural(len(datasets), 'dataset')}"
-        return Outcome({"path": path, "datasets": [*map(asdict, datasets)]}, results=[title, *rows])
+        return Outcome({"path": path, "datasets": datasets}, results=[title, *rows])
     return Outcome(known.to_json(), results=lines(known))
+
+
+def _words(dataset: dict[str, Any]) -> str:
+    counts = (f"{split} {count:,} tokens" for split, count in dataset["tokens"].items())
+    return dataset["error"] or f"{dataset['format']} {dataset['dtype']}, {', '.join(counts)}"

@@ -10,7 +10,7 @@ import click
 from tokenmill.base.human import human_bytes, human_rate, plural
 from tokenmill.cli import flags
 from tokenmill.cli.flags import GroupWithMain, switch, value
-from tokenmill.cli.outcome import Outcome, command_progress, in_flags, prints_outcome
+from tokenmill.cli.outcome import Outcome, command_progress, in_flags
 from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ def split_val_input(args: Sequence[str]) -> tuple[list[str], list[list[str]]]:
 @value("--engine", "KIND", "Here or on a cluster", choices=ENGINES, default="local", **RUNNING)
 @value("--ray_address", "ADDRESS", "The cluster: auto, or HOST:PORT", **RUNNING)
 @switch("--estimate", "Read about 1 %, print what to expect, write nothing")
-@prints_outcome
 def run_command(out_dir: str, estimate: bool, **options: Any) -> Outcome:
     """Tokenize text files into a new dataset at OUT.
 

@@ -10,7 +10,7 @@ import click
 from tokenmill.base.human import human_bytes
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import given, settings_flags, switch, value
-from tokenmill.cli.outcome import Outcome, command_progress, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, command_progress
 from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DTYPES = ("uint16", "uint32", "int32", "int64")
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE.txt...")
 @settings_flags(
     Settings,
@@ -28,7 +28,6 @@ DTYPES = ("uint16", "uint32", "int32", "int64")
 )
 @value("--dtype", "KIND", "Stored type; by default by vocabulary", choices=DTYPES)
 @switch("--force", "Write also where a newer .npy is")
-@prints_outcome
 def command(files: tuple[str, ...], **options: Any) -> Outcome:
     """Tokenize each text into one .npy array beside it: FILE.txt becomes FILE.npy.
 

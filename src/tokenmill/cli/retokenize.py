@@ -4,15 +4,8 @@ from typing import Any
 
 import click
 
-from tokenmill.cli.flags import (
-    SectionedCommand,
-    as_keywords,
-    settings_flags,
-    switch,
-    work_options,
-    workers_option,
-)
-from tokenmill.cli.outcome import Outcome, command_progress, prints_outcome
+from tokenmill.cli import flags
+from tokenmill.cli.outcome import Outcome, command_progress
 from tokenmill.cli.prepare import summary_lines
 from tokenmill.preparation.planning.settings import Settings
 
@@ -22,14 +15,13 @@ TAKEN = (
 )  # fmt: skip
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=flags.SectionedCommand)
 @click.argument("src")
 @click.argument("out_dir", metavar="OUT")
-@settings_flags(Settings, only=TAKEN)
-@workers_option
-@work_options
-@switch("--overwrite", "Replace the dataset in OUT", section="Running")
-@prints_outcome
+@flags.settings_flags(Settings, only=TAKEN)
+@flags.workers_option
+@flags.work_options
+@flags.switch("--overwrite", "Replace the dataset in OUT", section="Running")
 def command(src: str, out_dir: str, **options: Any) -> Outcome:
     """Decode the documents of the dataset SRC and encode them again, with another tokenizer.
 
@@ -46,5 +38,5 @@ def command(src: str, out_dir: str, **options: Any) -> Outcome:
     if options["tokenizer"] is None:
         raise click.UsageError("the new tokenizer is missing; name it: --tokenizer tok/")
     with command_progress() as progress:
-        summary = retokenize(src, out_dir, **as_keywords(options, progress))
+        summary = retokenize(src, out_dir, **flags.as_keywords(options, progress))
     return Outcome(summary.to_json(), notes=summary_lines(summary))

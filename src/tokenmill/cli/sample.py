@@ -5,11 +5,11 @@ from typing import Any
 import click
 
 from tokenmill.cli.flags import value
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand
 from tokenmill.cli.train import needs_torch
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("run")
 @value("--prompt", "TEXT", "Text to continue  [default: a new document]")
 @value("--max_new_tokens", "N", "At most so many", default=200)
@@ -18,7 +18,6 @@ from tokenmill.cli.train import needs_torch
 @value("--seed", "N", "Equal seeds give equal text", default=0)
 @value("--num_samples", "N", "With seeds SEED, SEED+1, ...", default=1)
 @value("--device", "NAME", "`cpu`, `cuda`, `cuda:1` or `mps`", default="auto")
-@prints_outcome
 def command(
     run: str, prompt: str | None, top_k: int, seed: int, num_samples: int, **how: Any
 ) -> Outcome:

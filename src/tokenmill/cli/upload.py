@@ -6,17 +6,16 @@ import click
 
 from tokenmill.base.human import plural
 from tokenmill.cli.flags import switch, value
-from tokenmill.cli.outcome import Outcome, note, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, note
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
 @click.argument("repo")
 @switch("--private", "Make the repository private, if it is made")
 @value("--revision", "BRANCH", "Branch to push to", default="main")
 @value("--message", "TEXT", "Message of the commit")
 @switch("--no_sample", "Leave out the decoded sample for the hub's viewer")
-@prints_outcome
 def command(folder: str, repo: str, no_sample: bool, **options: Any) -> Outcome:
     """Push the dataset in DIR to the dataset repository REPO.
 

@@ -8,19 +8,18 @@ import click
 
 from tokenmill.base.human import one_line, plural
 from tokenmill.cli.flags import given, open_options, sample_option, switch, value
-from tokenmill.cli.outcome import Outcome, in_flags, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, in_flags
 
 if TYPE_CHECKING:
     from tokenmill.look.check import Check
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("path")
 @switch("--full", "Read every byte and compare it with its hash")
 @value("--subset", "P%", "Do that for a part of the shards, e.g. `5%`")
 @sample_option
 @open_options
-@prints_outcome
 def command(path: str, **options: Any) -> Outcome:
     """Check that the token data at PATH is whole, unchanged and sound.
 

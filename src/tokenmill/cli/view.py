@@ -11,10 +11,10 @@ import click
 from tokenmill.base.human import visible
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import given, open_options, page_file, sample_option, switch, value
-from tokenmill.cli.outcome import Outcome, is_quiet, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, is_quiet
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("path")
 @value(
     "--port", "N", "Port of 127.0.0.1; 0 for a free one", default=0, type=click.IntRange(0, 65535)
@@ -24,7 +24,6 @@ from tokenmill.cli.outcome import Outcome, is_quiet, prints_outcome
 @value("--run", "RUN", "With --save: how this run, such as runs/gpt, has used each shard")
 @sample_option
 @open_options
-@prints_outcome
 def command(
     path: str,
     port: int,

@@ -7,17 +7,16 @@ import click
 from tokenmill.base.human import plural
 from tokenmill.base.suggest import one_of
 from tokenmill.cli.flags import count, position, value
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("path")
 @value("--run", "RUN", "Folder of the run, such as runs/gpt", required=True)
 @value("--document", "N", "Document number N, from 0", type=position)
 @value("--text", "TEXT", "The documents that contain TEXT")
 @value("--source", "NAME", "Source of the run, where two of them have the same data")
 @value("--limit", "N", "At most so many documents that contain TEXT", default=10, type=count)
-@prints_outcome
 def command(
     path: str, run: str, document: int | None, text: str | None, source: str | None, limit: int
 ) -> Outcome:

@@ -1,11 +1,4 @@
-"""The names and arguments of the scripts that this library grew from, each a thin layer on it.
-
-get_batch.py          TokenizedDataset: shards of a folder; GPTDataLoader: these, or a text
-local_files.py        LocalTokenizedDataset(Fixed), StreamingDataset, create_dataloaders
-local_data_module.py  LocalDataModule: the same files as a Lightning data module
-fetch_shards.py       download_tokenized_data: shards from the hub into a folder
-text_file.py          a text file as tokens, from the .npy next to it
-"""
+"""The names and arguments of the scripts that this library grew from, each a thin layer on it."""
 
 import importlib
 

@@ -1,6 +1,1 @@
-"""Any format to any other.
-
-convert.py          read, write beside the target, compare, rename
-repack.py           a tokenmill dataset compressed or unpacked, otherwise the same
-document_stream.py  a dataset as one stream in which documents end with the end-of-text id
-"""
+"""Any format to any other: convert.py reads, writes beside the target, compares, renames."""

@@ -1,53 +1,48 @@
 """convert(src, dst, to="megatron"): a dataset of any format as one of another.
 
 Streamed in chunks, written into a folder beside `dst`, read back and compared, and only then
-renamed: `dst` is whole and verified, or not there. Splits stay splits; where one has a name of its
-own (val_code), each is written into a folder of its name, whatever the format.
-
-On the way, documents end with the end-of-text id, as they do in ours (where the id comes before a
-document, as in llm.c, it is moved by one token; written as llm.c it is moved back). What cannot be
-kept is refused, and the argument that allows it is named: ids that do not fit a type, documents
-that only an index separates, documents without an end-of-text id.
+renamed: `dst` is whole and verified, or not there. A split with a name of its own (val_code) makes
+each split a folder of its name, whatever the format.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeVar
 
 from tokenmill import dataset
-from tokenmill.base.atomic import is_temporary, remove, replace_folder, sync_folder
+from tokenmill.base.atomic import (
+    is_temporary,
+    remove,
+    replace_folder,
+    sync_folder,
+    write_atomically,
+)
 from tokenmill.base.lock import hold_lock
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.conversion.document_stream import (
-    CHUNK,
-    DocumentStream,
-    StreamRules,
-    id_first,
-    stream,
-)
-from tokenmill.conversion.repack import repack
+from tokenmill.conversion.conversion import CHUNK, Conversion
 from tokenmill.dataset import TokenDataset, Where
-from tokenmill.errors import CorruptShardError, FormatError, TokenmillError
-from tokenmill.formats.format import (
-    NO_LIMIT,
-    WRITABLE,
-    TokenFormat,
-    format_to_write,
-    load_format,
-    token_dtype,
+from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.formats.format import WRITABLE, format_to_write, load_format
+from tokenmill.reading.token_file import check_hash
+from tokenmill.shards.card import repacked_card
+from tokenmill.shards.manifest import (
+    FILE_NAME,
+    EndsEntry,
+    Manifest,
+    ShardEntry,
+    SplitEntry,
+    checked_compression,
+    level_of,
 )
-from tokenmill.formats.held_out import is_named, stated
-from tokenmill.formats.writing import Writer, WriteTarget
-from tokenmill.shards.manifest import FILE_NAME, checked_compression
+from tokenmill.shards.verify import read_blocks, verify
+from tokenmill.shards.writer import NewFile
 
-MAX_SHARDS = 10_000
-"""Shards are larger than usual where there would be more of them than this."""
+CARD = "README.md"
+E = TypeVar("E", ShardEntry, EndsEntry)
 
 
 @dataclass(frozen=True)
@@ -103,7 +98,7 @@ def convert(
     with interrupt_on_signals(), new_folder(target) as folder:
         _refuse_to_replace(target, src, overwrite)
         if is_repacked and not any((*asked, *how_to_open.values())) and _is_ours(src):
-            manifest = repack(Path(str(src)), folder, compress)
+            manifest = _repack(Path(str(src)), folder, compress)
             counts = {n: (s.num_tokens, len(s.shards)) for n, s in manifest.splits.items()}
             return Converted(str(target), to_format.name, manifest.dtype, counts)
         conversion = Conversion(_open_whole(src, **how_to_open), to_format, *asked, compress)
@@ -182,163 +177,47 @@ def _refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) 
     suffixes = {suffix for name in WRITABLE for suffix in load_format(name).written_suffixes}
     paths = sorted(target.rglob("*")) if target.is_dir() else [target]
     for path in filter(Path.is_file, paths):
-        if path.suffix not in suffixes and path.name != "README.md":
+        if path.suffix not in suffixes and path.name != CARD:
             raise FormatError(
                 f"{target} is not replaced: it holds {path.name}, which is no file of tokens",
                 hint="write to another folder, or move that file away",
             )
 
 
-class Conversion:
-    """One conversion: what is known of the source, and what the target asks for."""
+def _repack(source: Path, folder: Path, compress: str | None) -> Manifest:
+    """Write the shards of a tokenmill dataset compressed, as `zstd:3`, or plain; keep the rest.
 
-    def __init__(
-        self,
-        whole: TokenDataset,
-        to: TokenFormat,
-        to_dtype: str | None,
-        tokens_per_shard: int | None,
-        add_end_of_text: bool,
-        allow_lost_documents: bool,
-        compress: str | None,
-    ) -> None:
-        self.to = to
-        self.compress = compress
-        self.splits = _splits_of(whole)
-        first = next(iter(self.splits.values()))
-        self.tokenizer = first.tokenizer if to.needs_tokenizer else None
-        if to.needs_tokenizer and self.tokenizer is None:
-            raise TokenmillError(
-                f"nothing in {whole.path} names its tokenizer, which a tokenmill dataset needs",
-                hint='name it: tokenizer="gpt2"',
-            )
-        self.dtype = self._choose_dtype(whole, to_dtype)
-        self.tokens_per_shard = self._choose_size(tokens_per_shard, whole.num_tokens)
-        described = first if self.tokenizer is None else self.tokenizer
-        self.rules = StreamRules(
-            to,
-            self.dtype,
-            end_of_text_id=described.end_of_text_id,
-            vocab_size=self.tokenizer.vocab_size if self.tokenizer else None,
-            add_end_of_text=add_end_of_text,
-            allow_lost_documents=allow_lost_documents,
-        )
-
-    @property
-    def id_comes_first(self) -> bool:
-        """Whether the end-of-text id is written before each document."""
-        return self.to.end_of_text_comes == "before" and self.rules.end_of_text_id is not None
-
-    def write(self, folder: Path) -> dict[str, tuple[int, int]]:
-        """All splits, one after another: tokens and shards of each."""
-        assert self.to.writer is not None
-        done: dict[str, tuple[int, int]] = {}
-        writers: dict[str, Writer] = {}
-        shards = 0
-        for split, data in self.splits.items():
-            target = WriteTarget(
-                split,
-                self.dtype,
-                self.tokens_per_shard,
-                self.rules.end_of_text_id,
-                data.vocab_size,
-                data.tokenizer.name if self.to.stores_tokenizer_name and data.tokenizer else None,
-                begin_token_id=data.begin_token_id,
-                first_shard=shards if self.to.numbers_over_splits else 0,
-                own_folder=any(map(is_named, self.splits)),
-                compress=self.compress,
-            )
-            writer = writers[split or "train"] = self.to.writer(folder, target)
-            num_tokens = 0
-            chunks = stream(data, self.rules)
-            try:
-                for ids, ends in id_first(chunks, self.rules) if self.id_comes_first else chunks:
-                    writer.add(ids, ends)
-                    num_tokens += len(ids)
-                count = writer.close()
-            except BaseException:
-                writer.discard()
-                raise
-            shards += count
-            done[split or "all"] = (num_tokens, count)
-        self.to.finish(folder, writers, self.tokenizer)
-        return done
-
-    def compare(self, folder: Path) -> None:
-        """Read everything back: the same tokens, the same documents."""
-        written = dataset.open(
-            folder,
-            "all",
-            format=self.to.name,
-            dtype=None if self.to.states_dtype else self.dtype,
-            end_of_text=self.rules.end_of_text_id,
-            end_of_text_comes="before" if self.id_comes_first else "after",
-            backend="pread",
-        )
-        copies = _splits_of(written).values()
-        for (split, data), copy in zip(self.splits.items(), copies, strict=True):
-            self._compare_split(split or "the data", data, DocumentStream(copy))
-
-    def _compare_split(self, split: str, data: TokenDataset, written: DocumentStream) -> None:
-        position = 0
-        for ids, ends in stream(data, self.rules):
-            stop = position + len(ids)
-            same = stop <= written.num_tokens and np.array_equal(
-                written.tokens(position, stop), ids
-            )
-            if same and self.to.is_indexed:
-                same = np.array_equal(written.ends(position, stop) - position, ends)
-            if not same:
-                raise CorruptShardError(
-                    f"what was written for {split} is not what was read, between "
-                    f"tokens {position:,} and {stop:,}",
-                    hint="the disk or the memory is failing; nothing was left there",
-                )
-            position = stop
-        # Where the id comes first, a last document that is cut reads back with an end.
-        if self.id_comes_first and ids[-1] != self.rules.end_of_text_id:
-            position += 1
-        if position != written.num_tokens:
-            raise CorruptShardError(
-                f"{written.num_tokens:,} tokens were written for {split}, but "
-                f"{position:,} were read",
-                hint="the source changed while it was read; nothing was left there",
-            )
-
-    def _choose_dtype(self, whole: TokenDataset, asked: str | None) -> np.dtype[Any]:
-        allowed = self.to.dtypes
-        if asked is not None:
-            if token_dtype(asked).name not in allowed:
-                raise ValueError(f"{self.to.name} has no {asked}; it has {', '.join(allowed)}")
-            return token_dtype(asked)
-        vocab_size = (whole if self.tokenizer is None else self.tokenizer).vocab_size
-        small = vocab_size <= 1 << 16 if vocab_size else whole.dtype.itemsize <= 2
-        if not small and whole.dtype.name in allowed and not self.to.needs_tokenizer:
-            return whole.dtype
-        wide = "uint32" if "uint32" in allowed else "int32"
-        return token_dtype("uint16" if small else wide)
-
-    def _choose_size(self, asked: int | None, num_tokens: int) -> int:
-        most = self.to.max_tokens_per_shard
-        if asked is None:
-            size = self.to.tokens_per_shard
-            while num_tokens > MAX_SHARDS * size and 2 * size <= most:
-                size *= 2
-            return size
-        if self.to.tokens_per_shard == NO_LIMIT:
-            raise ValueError(f"tokens_per_shard {asked:,}: {self.to.name} is one file a split")
-        if not 1 <= asked <= most:
-            raise ValueError(
-                f"tokens_per_shard {asked:,}: {self.to.name} shards have 1 to {most:,}"
-            )
-        return asked
+    Splits, sources, settings and accounts stay, and with them the fingerprint.
+    """
+    manifest = Manifest.load(source)
+    level = None if compress is None else level_of(compress)
+    splits = {}
+    for name, split in manifest.splits.items():
+        shards = [_repack_shard(source, folder, shard, level) for shard in split.shards]
+        splits[name] = SplitEntry.of(tuple(shards))
+    settings = {**manifest.settings, "compress": compress}
+    made = replace(manifest, splits=splits, settings=settings)
+    for entry in manifest.files_beside_shards:
+        write_atomically(folder / entry.file, (source / entry.file).read_bytes())
+    if (source / CARD).is_file():
+        card = repacked_card((source / CARD).read_text("utf-8"), manifest, made)
+        write_atomically(folder / CARD, card.encode())
+    made.write(folder)
+    for finding in verify(folder, full=True):
+        raise CorruptShardError(f"what was written is not what was read: {finding}")
+    return made
 
 
-def _splits_of(whole: TokenDataset) -> dict[str | None, TokenDataset]:
-    """Each stated split as a dataset; {None: all} where nothing states one."""
-    groups = stated(whole.files, whole.path)
-    return {
-        split: whole.of_files(files, split)
-        for split, files in groups.items()
-        if any(file.num_tokens for file in files)
-    }
+def _repack_shard(source: Path, folder: Path, shard: ShardEntry, level: int | None) -> ShardEntry:
+    index = _repack_file(source, folder, shard.ends, level)
+    return replace(_repack_file(source, folder, shard, level), ends=index)
+
+
+def _repack_file(source: Path, folder: Path, entry: E, level: int | None) -> E:
+    """Write the file of a shard or an index; return its entry."""
+    with NewFile(folder, entry.file, durable=True, level=level) as file:
+        for block in read_blocks(source, entry):
+            file.write(memoryview(block))
+        _, digest, packed = file.finish()
+    check_hash(str(source / entry.on_disk.file), entry.xxh3_128, digest)
+    return replace(entry, packed=packed)

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.base.groups import groups_of
 from tokenmill.batches.batch import Located
 from tokenmill.dataset import TokenDataset
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Ban
-from tokenmill.order.spans import runs
+from tokenmill.order.spans import groups_of, runs
 
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Parts of some ranges, (parts,) each: number of the range, first token, token after the last."""
@@ -45,8 +44,9 @@ class TokenRanges:
         first = np.searchsorted(self.stops, starts, side="right")
         (hit,) = ((self._starts_and_end[first] < stops) & (starts < stops)).nonzero()
         after = np.searchsorted(self.starts, stops[hit], side="left")
-        which, number = runs(first[hit], after - first[hit])
-        which = hit[which]
+        counts = after - first[hit]
+        which = hit.repeat(counts)
+        number = runs(first[hit], counts)
         lows = np.maximum(self.starts[number], starts[which])
         return which, lows, np.minimum(self.stops[number], stops[which])
 

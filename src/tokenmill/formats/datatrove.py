@@ -1,12 +1,7 @@
-"""datatrove `.ds` files, with `.ds.index` and `.ds.metadata` beside them.
+"""datatrove `.ds` files of ids, with `.ds.index` and `.ds.metadata` beside them.
 
-  x.ds            ids and nothing else: uint16 or uint32
-  x.ds.index      one u64 for each document: where it ends, in tokens
-  x.ds.metadata   three lines: "tokenizer|bytes of a token", number of tokens, the same for people
-  x.ds.loss       one byte a token: a loss mask, which is not read
-
-datatrove's own reader takes the token size as an argument and never looks at the metadata; here the
-metadata decides, and an argument that says otherwise is refused.
+The index is one u64 for each document: where it ends, in tokens. The metadata are three lines:
+"tokenizer|bytes of a token", the number of tokens, and the same for people.
 """
 
 from pathlib import Path
@@ -33,8 +28,8 @@ class DatatroveWriter(Writer):
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
         write_file(Path(f"{path}.index"), ends.astype("<u8").tobytes())
-        width = self.target.dtype.itemsize
-        name = self.target.tokenizer or "Unknown Tokenizer"
+        width = self.dtype.itemsize
+        name = self.tokenizer or "Unknown Tokenizer"
         lines = [f"{name}|{width}", str(num_tokens), f"{num_tokens / 1e9:.2f} GT"]
         write_file(Path(f"{path}.metadata"), "\n".join(lines).encode())
 
@@ -70,9 +65,6 @@ class Datatrove(FileFormat):
             vocab_size=50257 if bundled == "gpt2" else None,
             details={"tokenizer": tokenizer} if tokenizer else {},
         )
-
-
-FORMAT = Datatrove()
 
 
 def _metadata(tokens: Path) -> tuple[str | None, np.dtype[Any] | None, int | None]:

@@ -1,11 +1,7 @@
 """dolma's and OLMo's `.npy` files, which are none: ids without a header, and a `.csv.gz` beside.
 
-  part-0-00000.npy      ids; the dtype was chosen at writing (--dtype, uint16 unless given)
-  part-0-00000.csv.gz   one line for each document: start, end (in tokens, exclusive), and perhaps
-                        id, source and line
-
-No byte says the dtype, so it is asked for. Without the `.csv.gz`, documents are known only by an
-end-of-text id.
+The table has one line for each document: start, end (in tokens, exclusive), and perhaps id, source
+and line.
 """
 
 import io
@@ -38,7 +34,7 @@ class DolmaWriter(Writer):
         """The table of documents; without a time in its header: equal data gives equal bytes."""
         import gzip  # only here and below: most programs never open such a file
 
-        name = self.target.split or "tokens"
+        name = self.split or "tokens"
         rows = "".join(
             f"{start},{end},{number},{name},{number}\r\n"
             for number, (start, end) in enumerate(pairwise([0, *ends.tolist()]), self._documents)
@@ -78,9 +74,6 @@ class Dolma(FileFormat):
         if ends is not None and num_tokens == 0:
             ends()  # nobody will ask an empty file for its documents: are there some?
         return self.found(path, ask.dtype, size, ends=ends)
-
-
-FORMAT = Dolma()
 
 
 def load_ends(path: str, num_tokens: int) -> np.ndarray:

@@ -11,6 +11,7 @@ is imported when it is needed.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,13 +131,6 @@ class TokenFormat(ABC):
         """Return the only end-of-text id that readers of files with this dtype know."""
         return None
 
-    def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
-        """Write what is known only when all splits are written.
-
-        `writers` are those of the splits, closed; `tokenizer` is one where `needs_tokenizer`.
-        """
-        return
-
 
 class FileFormat(TokenFormat):
     """A format in which a file, perhaps with an index next to it, can be read by itself."""
@@ -234,15 +228,17 @@ SAMPLE_KEYS = {"mds": "shards", "litdata": "chunks"}
 FOLDER_FORMATS = (OURS, *SAMPLE_KEYS)
 FORMATS = (*FOLDER_FORMATS, *FILE_FORMATS)
 READ_ONLY = ("litpkds", "modalities")
+_MODULES = {OURS: "ours"} | dict.fromkeys(READ_ONLY, "read_only")
 WRITABLE = tuple(name for name in FORMATS if name not in READ_ONLY)
 INDEX_OF = {index: tokens for sign in FILE_SIGNS for index, tokens in sign.index_of.items()}
 TOKEN_SUFFIXES = tuple({suffix for sign in FILE_SIGNS for suffix in sign.suffixes})
 
 
+@cache
 def load_format(name: str) -> Any:
     """Import the format of this name: a `FileFormat` or a `FolderFormat` (format.py)."""
-    module = "ours" if name == OURS else name
-    return import_module(f"tokenmill.formats.{module}").FORMAT
+    module = import_module(f"tokenmill.formats.{_MODULES.get(name, name)}")
+    return getattr(module, name.capitalize())()
 
 
 def format_to_write(name: str) -> "TokenFormat":

@@ -1,11 +1,8 @@
 """litdata in token mode: `index.json` and chunks of tokens, written with a TokensLoader.
 
-A chunk: u32 number of items n; u32[n + 1] where each begins, and the last ends, in bytes; then the
-tokens of all items, without anything between them. `dim` in the index is the number of tokens of a
-chunk, `data_format` the dtype: `no_header_numpy:5` is uint16, `no_header_tensor:16` int32.
-
-Any other data_format is no token data; `pickle` in particular would run code and is refused.
-Compressed and encrypted chunks are refused. One item is written for each document.
+After the table of offsets (samples.py) come the tokens of all items, without anything between them.
+`dim` in the index is the number of tokens of a chunk, `data_format` the dtype: `no_header_numpy:5`
+is uint16, `no_header_tensor:16` int32.
 """
 
 from dataclasses import replace
@@ -34,6 +31,8 @@ TORCH_CODES = {
     11: "u1", 12: "i1", 13: "<i2", 14: "<i2", 15: "<i4", 16: "<i4", 17: "<i8", 18: "<i8", 20: "<u2"
 }  # fmt: skip
 CODES = {np.dtype(dtype).name: code for code, dtype in NUMPY_CODES.items()}
+CHUNK = {"filename": FILE_NAME, "chunk_size": COUNT, "dim": COUNT}
+INDEX = {"chunks": [CHUNK], "config": OBJECT, **OUR_FORM}
 WRITE_AGAIN = "write 1-D arrays of ids: litdata.optimize(..., item_loader=TokensLoader())"
 # The tree of one leaf, in the words of the library that litdata keeps it with.
 ONE_LEAF = '[1, {"type": null, "context": null, "children_spec": []}]'
@@ -55,10 +54,10 @@ class LitdataWriter(SampleWriter):
 
     def index(self) -> dict[str, Any]:
         config = {
-            "chunk_bytes": self.target.tokens_per_shard * self.target.dtype.itemsize,
+            "chunk_bytes": self.tokens_per_shard * self.dtype.itemsize,
             "chunk_size": None,
             "compression": None,
-            "data_format": [f"no_header_numpy:{CODES[self.target.dtype.name]}"],
+            "data_format": [f"no_header_numpy:{CODES[self.dtype.name]}"],
             "data_spec": ONE_LEAF,
             "encryption": None,
             "item_loader": "TokensLoader",
@@ -73,10 +72,7 @@ class Litdata(SampleFormat):
     name = "litdata"
     writer = LitdataWriter
     written_suffixes = (".bin", ".json")
-
-    def index_form(self) -> dict[str, Any]:
-        chunk = {"filename": FILE_NAME, "chunk_size": COUNT, "dim": COUNT}
-        return {"chunks": [chunk], "config": OBJECT, **OUR_FORM}
+    index_form = INDEX
 
     def read_shards(self, root: untrusted.Root, index: dict[str, Any], ask: Ask) -> FoundData:
         dtype = ask.agreed(_dtype(index["config"], root.index), root.index)
@@ -86,9 +82,6 @@ class Litdata(SampleFormat):
         if not documents:
             shards = [replace(shard, ends=None) for shard in shards]
         return FoundData(self.name, tuple(shards), details={"rows": not documents})
-
-
-FORMAT = Litdata()
 
 
 def _dtype(config: dict[str, Any], path: Path) -> np.dtype[Any]:

@@ -1,17 +1,11 @@
 """llm.c `.bin` shards: also modded-nanogpt's and karpathy's FineWeb-Edu token shards.
 
-256 little-endian int32 of header, then the ids:
-
-  header[0]   20240520 (GPT-2, uint16) or 20240801 (Llama 3, uint32)
-  header[1]   version: 1 or 7
-  header[2]   number of tokens, below 2^31
-
-The file is exactly 1024 bytes longer than its tokens. Documents begin with the end-of-text id and
-may continue in the next shard. The magic states the tokenizer: 50256 ends a text of GPT-2, 128000
-one of Llama 3.
+A magic number states the dtype and the tokenizer. Documents begin with the end-of-text id and may
+continue in the next shard.
 """
 
 from pathlib import Path
+from struct import Struct
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +15,7 @@ from tokenmill.formats.format import LLMC_GPT2, LLMC_LLAMA3, Ask, FileFormat, Fo
 from tokenmill.formats.not_tokens import read_header
 from tokenmill.formats.writing import Writer
 
-HEADER_BYTES = 1024
+HEADER = Struct("<3i1012x")  # magic, version, number of tokens
 
 
 class Kind(NamedTuple):
@@ -51,12 +45,12 @@ class LlmcWriter(Writer):
 
     file_name = "corpus_{split}_{number:06d}.bin"  # as llm.c names them
     whole_documents = False
-    header_bytes = HEADER_BYTES
+    header_bytes = HEADER.size
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
-        kind = _kind_for(self.target.dtype)
+        kind = _kind_for(self.dtype)
         file.seek(0)
-        file.write(np.array([kind.magic, kind.version, num_tokens], "<i4").tobytes())
+        file.write(HEADER.pack(kind.magic, kind.version, num_tokens))
 
 
 class Llmc(FileFormat):
@@ -77,21 +71,17 @@ class Llmc(FileFormat):
     def read(self, path: Path, ask: Ask) -> FoundData:
         magics = [kind.magic.to_bytes(4, "little") for kind in KINDS]
         hint = "the file is damaged, or has no header: pass format='nanogpt' and its dtype"
-        first_bytes, size = read_header(path, HEADER_BYTES, *magics, hint=hint)
-        header = np.frombuffer(first_bytes, "<i4")
-        kind = next(kind for kind in KINDS if kind.magic == header[0])
-        untrusted.expect_version(path, int(header[1]), kind.version)
+        (magic, version, num_tokens), size = read_header(path, HEADER, *magics, hint=hint)
+        kind = next(kind for kind in KINDS if kind.magic == magic)
+        untrusted.expect_version(path, version, kind.version)
         return self.found(
             path,
             ask.agreed(np.dtype(kind.dtype), path),
             size,
-            int(header[2]),
-            HEADER_BYTES,
+            num_tokens,
+            HEADER.size,
             vocab_size=kind.vocab_size,
             end_of_text_id=kind.end_of_text_id,
             end_of_text_comes="before",
             tokenizer=kind.tokenizer,
         )
-
-
-FORMAT = Llmc()

@@ -1,16 +1,9 @@
 """MDS, the format of MosaicML Streaming: `index.json` and shards of samples with several columns.
 
-A shard: u32 number of samples n; u32[n + 1] where each begins, and the last ends, in bytes; a JSON
-copy of its entry in the index; the samples. A sample: u32 size of each column that has no fixed
-one, then the columns one after another. A column of tokens is `ndarray:int32` (a byte
-`ndim << 2 | code`, the shape in integers of 2^code bytes, the values), `ndarray:int32:2048` (values
-only), or `bytes` (values only, and the dtype is asked for).
-
-Headers are between the tokens, so these shards are read piece by piece and never mapped as one run.
-With a fixed shape the index alone says how many tokens there are; else opening reads the table of
-each shard. Columns of type `pkl` are pickles: never read. The samples of a compressed shard cannot
-be reached one by one: such shards are unpacked into the cache folder when they are first read, or
-when opening needs their tables. One sample is written for each document, in a column `tokens`.
+After the table of offsets (samples.py) come a JSON copy of the shard's entry in the index, and the
+samples: u32 size of each column that has no fixed one, then the columns one after another. A column
+of tokens is `ndarray:int32` (a byte `ndim << 2 | code`, the shape in integers of 2^code bytes, the
+values), `ndarray:int32:2048` (values only), or `bytes` (values only, and the dtype is asked for).
 """
 
 import os
@@ -51,6 +44,15 @@ COLUMN_SIZE = Value(
     lambda size: size is None or (type(size) is int and 0 <= size < 1 << 32), "a size, or null"
 )
 FILE = {"basename": FILE_NAME, "bytes": COUNT}
+SHARD = {
+    "format": TEXT,
+    "samples": COUNT,
+    "column_names": [TEXT],
+    "column_encodings": [TEXT],
+    "column_sizes": [COLUMN_SIZE],
+    "raw_data": {**FILE, "hashes": Maybe(OBJECT)},
+}
+INDEX = {"version": COUNT, "shards": [SHARD], **OUR_FORM}
 
 
 class MdsWriter(SampleWriter):
@@ -58,7 +60,7 @@ class MdsWriter(SampleWriter):
 
     def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
         config = {
-            "column_encodings": [f"ndarray:{self.target.dtype.name}"],
+            "column_encodings": [f"ndarray:{self.dtype.name}"],
             "column_names": ["tokens"],
             "column_sizes": [None],
             "compression": None,
@@ -111,17 +113,7 @@ class Mds(SampleFormat):
     name = "mds"
     writer = MdsWriter
     written_suffixes = (".mds", ".json")
-
-    def index_form(self) -> dict[str, Any]:
-        shard = {
-            "format": TEXT,
-            "samples": COUNT,
-            "column_names": [TEXT],
-            "column_encodings": [TEXT],
-            "column_sizes": [COLUMN_SIZE],
-            "raw_data": {**FILE, "hashes": Maybe(OBJECT)},
-        }
-        return {"version": COUNT, "shards": [shard], **OUR_FORM}
+    index_form = INDEX
 
     def read_shards(self, root: untrusted.Root, index: dict[str, Any], ask: Ask) -> FoundData:
         untrusted.expect_version(root.index, index["version"], 2)
@@ -141,9 +133,6 @@ class Mds(SampleFormat):
             files.append(_token_file(root, entry, samples, dtype, documents))
         name = entries[0]["column_names"][column.number]
         return FoundData(self.name, tuple(files), details={"column": name, "rows": not documents})
-
-
-FORMAT = Mds()
 
 
 def _column(entry: dict[str, Any], path: Path, ask: Ask) -> Column:

@@ -1,10 +1,5 @@
 """nanoGPT's and any other raw `.bin`: token ids and nothing else.
 
-No byte of the file says what it holds, so the dtype is asked for, or read from a `meta.json` beside
-it: {"dtype": "uint16", "vocab_size": 50257, "end_of_text_id": 50256}, all but dtype optional. That
-file is written too; nanoGPT does not read it. A `meta.pkl` (nanoGPT's character-level sets write
-one) is a pickle and is never read.
-
 A file that begins with the header of another format is refused: its header would become tokens.
 """
 
@@ -35,11 +30,8 @@ class NanogptWriter(Writer):
     whole_documents = False
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
-        target = self.target
         beside = path.with_name("meta.json")
-        known = zip(
-            META, (target.dtype.name, target.vocab_size, target.end_of_text_id), strict=True
-        )
+        known = zip(META, (self.dtype.name, self.vocab_size, self.end_of_text_id), strict=True)
         meta = {field: value for field, value in known if value is not None}
         if not beside.exists():
             write_file(beside, orjson.dumps(meta, option=orjson.OPT_APPEND_NEWLINE))
@@ -68,6 +60,3 @@ class Nanogpt(FileFormat):
         if dtype is None:
             raise unknown_dtype(path, self.name, "nanoGPT writes uint16 for gpt2")
         return self.found(path, dtype, size, **meta)
-
-
-FORMAT = Nanogpt()

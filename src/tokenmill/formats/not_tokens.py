@@ -6,6 +6,8 @@ Imported when something is refused or examined, never on the way to tokens.
 import codecs
 import shlex
 from pathlib import Path
+from struct import Struct
+from typing import Any
 
 import numpy as np
 
@@ -76,17 +78,19 @@ def known_other(path: Path, first_bytes: bytes) -> FormatError | None:
     return None
 
 
-def read_header(path: Path, num_bytes: int, *magics: bytes, hint: str = "") -> tuple[bytes, int]:
-    """Return the header of a file, which begins with one of these magics, and the file's size."""
-    first_bytes, size = head(path, num_bytes)
+def read_header(
+    path: Path, header: Struct, *magics: bytes, hint: str = ""
+) -> tuple[tuple[Any, ...], int]:
+    """Return the fields of a header that begins with one of these magics, and the file's size."""
+    first_bytes, size = head(path, header.size)
     if magics and not first_bytes.startswith(magics):
         start = first_bytes[: len(magics[0])]
         raise known_other(path, first_bytes) or FormatError(
             f"{path} starts with {start!r}, not with {' or '.join(map(repr, magics))}",
             hint=hint or "the file is damaged, or of another format: leave format out to detect it",
         )
-    expect_at_least(path, size, num_bytes, "the header")
-    return first_bytes, size
+    expect_at_least(path, size, header.size, "the header")
+    return header.unpack(first_bytes), size
 
 
 def dataset_above(path: Path) -> Path | None:

@@ -1,11 +1,6 @@
 """`.npy` files of numpy: a header that states dtype and shape, then the values.
 
-Bytes: 93 "NUMPY", version (major, minor), header length (u16 in version 1, u32 in 2 and 3), a
-literal {'descr': '<u2', 'fortran_order': False, 'shape': (n,)}, padding to 64, then the data.
-
-What the header claims is compared with the size of the file before anything is mapped. Arrays of
-objects are pickles and are refused.
-A 2-D array in C order (rows of equal length) is one axis, row after row.
+What the header claims is compared with the size of the file before anything is mapped.
 """
 
 import io
@@ -37,7 +32,7 @@ class NpyWriter(Writer):
     header_bytes = HEADER_BYTES
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
-        descr = self.target.dtype.str
+        descr = self.dtype.str
         header = {"descr": descr, "fortran_order": False, "shape": (num_tokens,)}
         file.seek(0)
         numpy_format.write_array_header_1_0(file, header)
@@ -86,9 +81,6 @@ class Npy(FileFormat):
             tokenizer_state=state if beside.is_file() else None,
             details={"shape": list(shape)},
         )
-
-
-FORMAT = Npy()
 
 
 def _header(file: io.BytesIO, path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

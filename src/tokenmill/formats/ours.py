@@ -6,16 +6,15 @@ is opened by remote.py.
 """
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
 
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
-from tokenmill.formats.format import Ask, FolderFormat, FoundData
+from tokenmill.formats.format import OURS, Ask, FolderFormat, FoundData
 from tokenmill.formats.held_out import ALL
 from tokenmill.reading.token_file import (
     FRAMED,
@@ -42,10 +41,10 @@ VERSION_FOLDER = re.compile(r"^v-[0-9a-f]{16}/")
 """The folder of a dataset that replaced another in a store; no part of the names of shards."""
 
 
-class Ours(FolderFormat):
+class Tokenmill(FolderFormat):
     """A folder with a manifest, or one whose preparation is not done."""
 
-    name = "tokenmill"
+    name = OURS
     written_suffixes = (".bin", ".ends", ".json", ".zst")
     dtypes = ("uint16", "uint32")
     tokens_per_shard = 10_000_000
@@ -63,14 +62,6 @@ class Ours(FolderFormat):
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
         root = Folder(folder, folder / FILE_NAME)
         return describe(Manifest.load(folder), folder, split, ask, root)
-
-    def finish(self, folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
-        from tokenmill.formats.ours_writer import finish
-
-        finish(folder, writers, tokenizer)
-
-
-FORMAT = Ours()
 
 
 def describe(
@@ -106,7 +97,7 @@ def describe(
         details["compressed"] = f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"
     state = tokenizer.state
     return FoundData(
-        Ours.name,
+        OURS,
         tuple(files),
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tokenmill.formats.writing import Writer, WriteTarget
+from tokenmill.formats.writing import Writer
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.layout import shard_name
 from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry, TokenizerEntry, level_of
@@ -20,14 +20,14 @@ class OursWriter(Writer):
     whole_documents = False
     names_folders = True
 
-    def __init__(self, folder: Path, target: WriteTarget) -> None:
-        super().__init__(folder, target)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.shards: list[ShardEntry] = []
 
     def open_shard(self) -> None:
-        name = shard_name(self.target.split or "train", self.number)
-        level = level_of(self.target.compress) if self.target.compress else None
-        shard = ShardWriter(self.folder, name, self.target.dtype, durable=True, level=level)
+        name = shard_name(self.split or "train", self.number)
+        level = level_of(self.compress) if self.compress else None
+        shard = ShardWriter(self.folder, name, self.dtype, durable=True, level=level)
         self._shard = self._open.enter_context(shard)
 
     def write(self, tokens: np.ndarray) -> None:
@@ -37,18 +37,18 @@ class OursWriter(Writer):
         self.shards.append(self._shard.finish(ends))
         self._open.close()
 
-
-def finish(folder: Path, writers: Mapping[str, OursWriter], tokenizer: Any) -> None:
-    """Write what makes a folder of shards a dataset; the manifest last."""
-    state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
-    target = next(iter(writers.values())).target
-    manifest = Manifest(
-        tokenizer=TokenizerEntry.of(tokenizer, state, target.begin_token_id),
-        dtype=target.dtype.name,
-        tokens_per_shard=target.tokens_per_shard,
-        splits={name: SplitEntry.of(tuple(writer.shards)) for name, writer in writers.items()},
-        settings={"compress": target.compress},
-    )
-    command = "tokenmill convert SOURCE DATASET --to tokenmill"
-    write_tokenizer_and_card(folder, manifest, state, command)
-    manifest.write(folder)
+    @staticmethod
+    def complete(folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
+        """Write what makes a folder of shards a dataset; the manifest last."""
+        state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
+        one = next(iter(writers.values()))
+        manifest = Manifest(
+            tokenizer=TokenizerEntry.of(tokenizer, state, one.begin_token_id),
+            dtype=one.dtype.name,
+            tokens_per_shard=one.tokens_per_shard,
+            splits={name: SplitEntry.of(tuple(writer.shards)) for name, writer in writers.items()},
+            settings={"compress": one.compress},
+        )
+        command = "tokenmill convert SOURCE DATASET --to tokenmill"
+        write_tokenizer_and_card(folder, manifest, state, command)
+        manifest.write(folder)

@@ -12,12 +12,12 @@ from typing import Any, BinaryIO
 import numpy as np
 import orjson
 
-from tokenmill.base.strict_json import Maybe, Value
+from tokenmill.base.strict_json import Form, Maybe, Value
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import SAMPLE_INDEX, SAMPLE_KEYS, Ask, FolderFormat, FoundData
 from tokenmill.formats.held_out import take
-from tokenmill.formats.writing import Writer, WriteTarget, write_file
+from tokenmill.formats.writing import Writer, write_file
 
 MAX_SHARD_BYTES = (1 << 32) - (1 << 20)
 OUR_KEY = "tokenmill"  # in the index, when tokenmill wrote it
@@ -33,10 +33,8 @@ class SampleFormat(FolderFormat):
     max_tokens_per_shard = 1 << 28
     is_indexed = True
     documents_by_id = False
-
-    @abstractmethod
-    def index_form(self) -> dict[str, Any]:
-        """Return what the index must have; base/strict_json.py."""
+    index_form: Form = OUR_FORM
+    """What the index must have."""
 
     @abstractmethod
     def read_shards(self, root: untrusted.Root, index: dict[str, Any], ask: Ask) -> FoundData:
@@ -45,7 +43,7 @@ class SampleFormat(FolderFormat):
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
         path = folder / SAMPLE_INDEX
         key = SAMPLE_KEYS[self.name]
-        index = untrusted.read_json(path, self.index_form())
+        index = untrusted.read_json(path, self.index_form)
         if not index[key]:
             raise FormatError(f"{path} names no {key}", hint="nothing was written; write it again")
         found = self.read_shards(untrusted.Root(folder, path), index, ask)
@@ -95,8 +93,8 @@ class SampleWriter(Writer):
 
     folder_per_split = True
 
-    def __init__(self, folder: Path, target: WriteTarget) -> None:
-        super().__init__(folder, target)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.entries: list[dict[str, Any]] = []
         """What the index says about each shard."""
         self._chunks: list[np.ndarray] = []

@@ -5,6 +5,7 @@ holds at most a shard of small ones in memory; nothing is known beforehand, so h
 are filled in at the end. conversion/convert.py feeds the writers.
 """
 
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,16 @@ import numpy as np
 from tokenmill.base.atomic import sync_open_file
 
 
-@dataclass(frozen=True)
-class WriteTarget:
-    """What is to be written of one split."""
+@dataclass
+class Writer:
+    """Takes one split in order, chunk by chunk, and writes one shard after another.
 
+    Documents stay whole when `whole_documents`: a shard is then closed at the first document end
+    after it has `tokens_per_shard` tokens. Else shards have exactly that many, the last fewer. How
+    a shard is written is up to the format.
+    """
+
+    root: Path
     split: str | None
     """None: the data has no splits."""
     dtype: np.dtype[Any]
@@ -36,15 +43,6 @@ class WriteTarget:
     compress: str | None = None
     """How shards are compressed, as `zstd:3`; only for formats that `compresses`."""
 
-
-class Writer:
-    """Takes one split in order, chunk by chunk, and writes one shard after another.
-
-    Documents stay whole when `whole_documents`: a shard is then closed at the first document end
-    after it has `tokens_per_shard` tokens. Else shards have exactly that many, the last fewer. How
-    a shard is written is up to the format.
-    """
-
     folder_per_split = False
     """True if each split has its own folder."""
     names_folders = False
@@ -56,12 +54,11 @@ class Writer:
     header_bytes = 0
     """Room that is left before the tokens, for `finish` to fill."""
 
-    def __init__(self, folder: Path, target: WriteTarget) -> None:
-        apart = self.folder_per_split or (target.own_folder and not self.names_folders)
-        self.folder = folder / target.split if apart and target.split else folder
+    def __post_init__(self) -> None:
+        apart = self.folder_per_split or (self.own_folder and not self.names_folders)
+        self.folder = self.root / self.split if apart and self.split else self.root
         self.folder.mkdir(exist_ok=True)
-        self.target = target
-        self.number = target.first_shard
+        self.number = self.first_shard
         self._open = ExitStack()
         self._file: IO[bytes]
         self._filled = 0
@@ -70,7 +67,7 @@ class Writer:
         """Where documents end, chunk by chunk; empty while no shard is open."""
 
     def path(self) -> Path:
-        name = self.target.split or self.name_without_split
+        name = self.split or self.name_without_split
         return self.folder / self.file_name.format(split=name, number=self.number)
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
@@ -81,7 +78,7 @@ class Writer:
         self._file.write(bytes(self.header_bytes))
 
     def write(self, tokens: np.ndarray) -> None:
-        self._file.write(np.ascontiguousarray(tokens, self.target.dtype).data)
+        self._file.write(np.ascontiguousarray(tokens, self.dtype).data)
 
     def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
         self.finish(self.path(), self._file, num_tokens, ends)
@@ -113,11 +110,18 @@ class Writer:
         """Finish all files; return the number of shards written."""
         if self._ends:
             self._next()
-        return self.number - self.target.first_shard
+        return self.number - self.first_shard
+
+    @staticmethod
+    def complete(folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
+        """Write what is known only when the writers of all splits are closed.
+
+        `tokenizer` is one where the format needs it.
+        """
 
     def _stop(self, done: int, length: int, ends: np.ndarray) -> tuple[int, bool]:
         """Return up to where this chunk goes into the open shard, and whether that fills it."""
-        full = done + self.target.tokens_per_shard - self._filled
+        full = done + self.tokens_per_shard - self._filled
         if not self.whole_documents:
             return min(length, full), full <= length
         i = int(np.searchsorted(ends, max(full, done + 1)))

@@ -138,6 +138,14 @@ static ALWAYS_INLINE int has_special(const Ids *ids, const int64_t *tokens, Py_s
     return 0;
 }
 
+/* A bit for each of up to 64 tokens that is among the special ids or between them. */
+static ALWAYS_INLINE uint64_t may_be_special(const Ids *ids, const int64_t *tokens, Py_ssize_t count) {
+    const uint64_t lowest = (uint64_t)ids->lowest, span = (uint64_t)ids->highest - lowest + 1; /* 0 without any */
+    uint64_t which = 0;
+    for (Py_ssize_t i = 0; i < count; i++) which |= (uint64_t)((uint64_t)tokens[i] - lowest < span) << i;
+    return which;
+}
+
 /* A bit for each column below `stop` that is chosen with this chance and whose token is not special. */
 static ALWAYS_INLINE void choose(Row *row, const Ids *ids, uint64_t stream, Py_ssize_t stop, uint64_t chance,
                                  int is_wide) {
@@ -150,11 +158,11 @@ static ALWAYS_INLINE void choose(Row *row, const Ids *ids, uint64_t stream, Py_s
         if (chance <= UINT32_MAX)
             chosen = (is_wide ? which_are_below_wide : which_are_below)(numbers, (uint32_t)chance);
         chosen &= UINT64_MAX >> (BLOCK - count);
-        if (!is_wide || has_special(ids, row->tokens + first, count))
-            for (uint64_t left = chosen; left; left &= left - 1) {
-                int bit = __builtin_ctzll(left);
-                chosen &= ~((uint64_t)is_special(ids, row->tokens[first + bit]) << bit);
-            }
+        /* Few of the chosen are near a special id: looking at each would be a branch that depends on chance. */
+        for (uint64_t left = chosen & may_be_special(ids, row->tokens + first, count); left; left &= left - 1) {
+            int bit = __builtin_ctzll(left);
+            chosen &= ~((uint64_t)is_special(ids, row->tokens[first + bit]) << bit);
+        }
         row->chosen[first / BLOCK] = chosen;
     }
 }

@@ -41,6 +41,13 @@ _FETCH = "fetch this file again, or write it again"
 _PREPARE = "fetch the dataset again, or prepare it again"
 Progress = Callable[[str, int], None]
 TrapCheck = Callable[[SplitSample], Iterator[Trap]]
+OF_READING: tuple[TrapCheck, ...] = (misread.headers, misread.wrong_type)
+OF_CONTENT: tuple[TrapCheck, ...] = (
+    *(shard_files.unfilled, shard_files.cut, shard_files.repeated),
+    *(wrong_tokenizer.numbers, wrong_tokenizer.texts),
+    *(document_traps.doubled_ends, document_traps.missing_ends, document_traps.no_ends),
+    *(document_traps.begin_tokens, document_traps.never_shuffled),
+)
 
 
 @dataclass
@@ -195,11 +202,11 @@ def _find_traps(check: Check, budget: int, open_options: dict[str, Any]) -> None
     samples = {name: SplitSample(data, name, budget, first) for name, data in splits.items()}
     traps: list[Trap] = []
     for sample in samples.values():
-        found = list(_run(misread.check, sample))
-        if not found:  # what is read wrongly is wrong in every other way too
-            for content in (shard_files.check, wrong_tokenizer.check, document_traps.check):
-                found += _run(content, sample)
-        traps += found
+        for checks in (OF_READING, OF_CONTENT):
+            found = [trap for check_one in checks for trap in _run(check_one, sample)]
+            traps += found
+            if found:  # what is read wrongly is wrong in every other way too
+                break
         check.tokens += sample.data.num_tokens
         check.tokens_sampled += len(sample.ids)
     if "train" in samples and not any(trap.is_fault for trap in traps):

@@ -8,8 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -87,10 +86,6 @@ class Comparison:
     """The scripts of the text, the largest first."""
     shared_tokens: int
     """Spellings that are in both vocabularies."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
 
     def side_by_side(self) -> list[tuple[str, str, str]]:
         """Each figure by name, of the one and of the other; speed comes last."""

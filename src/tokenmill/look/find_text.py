@@ -8,7 +8,6 @@ everything, in blocks.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,18 +17,10 @@ BLOCK_TOKENS = 1 << 22  # tokens looked at in one go
 DECODE_TOKENS = 1 << 18  # tokens decoded in one go
 
 
-@dataclass(frozen=True)
-class Match:
-    """One occurrence: the tokens from start to stop hold it."""
-
-    start: int
-    stop: int
-
-
 def find(
     data: TokenDataset, text: str | bytes, start: int = 0, stop: int | None = None
-) -> Iterator[Match]:
-    """Every occurrence of the text in the tokens from start to stop; needs a tokenizer."""
+) -> Iterator[range]:
+    """The tokens that hold each occurrence of the text from start to stop; needs a tokenizer."""
     stop = data.num_tokens if stop is None else stop
     needle = text.encode() if isinstance(text, str) else text
     if not needle:
@@ -55,7 +46,7 @@ def _inner_ids(data: TokenDataset, needle: bytes) -> tuple[np.ndarray, int]:
 
 def _by_ids(
     data: TokenDataset, needle: bytes, inner: np.ndarray, before: int, start: int, stop: int
-) -> Iterator[Match]:
+) -> Iterator[range]:
     anchor = int(inner.argmax())  # large ids are rare ones
     done = -1
     for low in range(start, stop, BLOCK_TOKENS):
@@ -75,7 +66,7 @@ def _by_ids(
                     done = match.start
 
 
-def _by_text(data: TokenDataset, needle: bytes, start: int, stop: int) -> Iterator[Match]:
+def _by_text(data: TokenDataset, needle: bytes, start: int, stop: int) -> Iterator[range]:
     done = -1
     for low in range(start, stop, DECODE_TOKENS):
         high = min(low + DECODE_TOKENS + len(needle), stop)
@@ -85,7 +76,7 @@ def _by_text(data: TokenDataset, needle: bytes, start: int, stop: int) -> Iterat
                 done = match.start
 
 
-def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterator[Match]:
+def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterator[range]:
     ids = data.tokens(low, high)
     text: bytes = data.tokenizer.decode(ids)
     at = text.find(needle)
@@ -94,7 +85,7 @@ def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterato
     ends = _byte_ends(data, ids, text)
     while at >= 0:
         first, last = np.searchsorted(ends, [at, at + len(needle) - 1], side="right").tolist()
-        yield Match(low + first, low + last + 1)
+        yield range(low + first, low + last + 1)
         at = text.find(needle, at + 1)
 
 

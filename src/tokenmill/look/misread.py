@@ -1,11 +1,8 @@
 """header-as-tokens, wrong-dtype and byte-order: bytes that are not the tokens they are read as.
 
-A real `.npy` read as raw uint16 begins with 64 bogus tokens, a shard of llm.c with 512; nothing
-crashes, since most of them are valid ids. In the middle of data it means that files were joined.
-
-uint32 read as uint16 doubles the count and makes every second token 0 (or small); uint16 read as
-uint32 halves it and joins two ids into one that no vocabulary has. Bytes in the other order keep
-every count and give other ids.
+Nothing crashes, since most of the wrong ids are valid. A header in the middle of data means that
+files were joined. uint32 read as uint16 doubles the count and makes every second token 0 (or
+small); uint16 read as uint32 halves it and joins two ids into one that no vocabulary has.
 """
 
 import re
@@ -13,25 +10,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tokenmill.formats.not_tokens import (
-    HEADER_MARKS,
-    LEAST_TOKENS,
-    known_head,
-    tokens_per_id,
-)
-from tokenmill.look.token_sample import SplitSample, Trap, percent
+from tokenmill.formats.not_tokens import HEADER_MARKS, LEAST_TOKENS, known_head, tokens_per_id
+from tokenmill.look.token_sample import SplitSample, Trap, entropy, percent
 
 LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
 NUM_BLOCKS = 16
 
 
-def check(sample: SplitSample) -> Iterator[Trap]:
-    """Headers at the start of each shard and in the sample, then the type of the ids."""
-    yield from _headers(sample)
-    yield from _wrong_type(sample)
-
-
-def _headers(sample: SplitSample) -> Iterator[Trap]:
+def headers(sample: SplitSample) -> Iterator[Trap]:
+    """Find headers at the start of each shard and in the sample."""
     data = sample.data
     seen = set()
     for i in sample.shards():
@@ -55,10 +42,7 @@ def header_trap(where: str, first_bytes: bytes, itemsize: int, what: str) -> Tra
     """The trap of a header with these first bytes."""
     first = np.frombuffer(first_bytes[: 6 * itemsize], f"<u{itemsize}").tolist()
     evidence = f"the header of a {what} file is where tokens should be: {first} ..."
-    fix = (
-        "open the file without format=, so that its header is respected; if it was copied into "
-        "other data, make that again from the original"
-    )
+    fix = "open the file without format=; if it was copied into other data, make that again"
     return Trap("header-as-tokens", where, evidence, fix)
 
 
@@ -76,8 +60,8 @@ def _in_the_middle(sample: SplitSample) -> Iterator[tuple[int, bytes]]:
                     yield start + hit.start() // itemsize, first_bytes
 
 
-def _wrong_type(sample: SplitSample) -> Iterator[Trap]:
-    """The trap that most blocks of the sample show, with the tokens as they are read now."""
+def wrong_type(sample: SplitSample) -> Iterator[Trap]:
+    """Yield the trap that most blocks of the sample show, with the tokens as they are read now."""
     said: dict[tuple[str, str], list[Trap]] = {}
     blocks = [ids for _, ids in sample.blocks if len(ids) >= LEAST_TOKENS]
     blocks = blocks[:: max(1, len(blocks) // NUM_BLOCKS)]
@@ -100,10 +84,8 @@ def _look(ids: np.ndarray, sample: SplitSample) -> Trap | None:
         fix = f'read them as unsigned: dtype="uint{8 * itemsize}"'
         return Trap("wrong-dtype", where, evidence, fix)
     if (group := tokens_per_id(ids)) > 1:
-        evidence = (
-            f"{group - 1} of every {group} tokens are almost always below 16: "
-            f"{ids[:8].tolist()} ..."
-        )
+        first = ids[:8].tolist()
+        evidence = f"{group - 1} of every {group} tokens are almost always below 16: {first} ..."
         fix = f'these are ids of {group * itemsize} bytes: dtype="uint{8 * group * itemsize}"'
         return Trap("wrong-dtype", where, evidence, fix)
     if itemsize > 2 and float((ids >= LARGEST_VOCABULARY).mean()) > 0.5:
@@ -131,25 +113,17 @@ def _swapped(ids: np.ndarray, where: str, end: int | None) -> Trap | None:
 
     Frequent tokens have small ids, in every vocabulary made by counting, so the high bytes are few.
     """
-    low = _entropy(ids & 0xFF)
-    high = _entropy(ids >> 8)
+    low = entropy(np.bincount(ids & 0xFF))
+    high = entropy(np.bincount(ids >> 8))
     if high < low + 0.5:
         return None
     swapped = ids.byteswap()
     if end is not None and end < 1 << 16 and (swapped == end).sum() <= (ids == end).sum():
         return None
-    evidence = (
-        f"the high bytes of the ids are more varied ({high:.1f} bits) than the low ones "
-        f"({low:.1f} bits): {ids[:4].tolist()} ...; reversed {swapped[:4].tolist()} ..."
-    )
+    examples = f"{ids[:4].tolist()} ...; reversed {swapped[:4].tolist()} ..."
+    evidence = f"high bytes vary more ({high:.1f} bits) than low ones ({low:.1f} bits): {examples}"
     return Trap("byte-order", where, evidence, _write_again("<u2"))
 
 
 def _write_again(dtype: str) -> str:
     return f"they were written big-endian: write them again little-endian (array.astype('{dtype}'))"
-
-
-def _entropy(values: np.ndarray) -> float:
-    counts = np.bincount(values, minlength=256)
-    shares = counts[counts > 0] / len(values)
-    return float(-(shares * np.log2(shares)).sum())

@@ -27,13 +27,8 @@ LEAST_PAIRS = 400
 AGREE = 0.97
 
 
-def check(sample: SplitSample) -> Iterator[Trap]:
-    """The ids as numbers, then the text that they stand for."""
-    yield from _check_ids(sample)
-    yield from _check_text(sample)
-
-
-def _check_ids(sample: SplitSample) -> Iterator[Trap]:
+def numbers(sample: SplitSample) -> Iterator[Trap]:
+    """Look at the ids as numbers."""
     ids = sample.ids
     largest = int(ids.max(initial=0))
     limit = sample.data.vocab_size
@@ -44,14 +39,10 @@ def _check_ids(sample: SplitSample) -> Iterator[Trap]:
             for start, block in sample.blocks
             if int(block.max(initial=0)) >= limit
         )
-        evidence = (
-            f"{beyond:,} of {len(ids):,} ids are {limit:,} or more, the vocabulary ends at "
-            f"{limit - 1:,}; the largest is {largest:,}, the first at token {first:,}"
-        )
-        fix = (
-            "these ids are of another tokenizer, or the file is damaged there: look with "
-            f"`tokenmill show tokens PATH {max(0, first - 8)}:{first + 8}`"
-        )
+        place = f"the largest is {largest:,}, the first at token {first:,}"
+        evidence = f"{beyond:,} of {len(ids):,} ids are {limit:,} or more: {place}"
+        look = f"`tokenmill show tokens PATH {max(0, first - 8)}:{first + 8}`"
+        fix = f"these ids are of another tokenizer, or the file is damaged there: look with {look}"
         yield Trap("ids-beyond-vocabulary", sample.split, evidence, fix)
     if len(ids) >= LEAST_TOKENS:
         # An id that is more than half of all is the median.
@@ -59,14 +50,11 @@ def _check_ids(sample: SplitSample) -> Iterator[Trap]:
         count = int((ids == common).sum())
         if count / len(ids) > TOO_COMMON:
             evidence = f"{percent(count, len(ids))} of the tokens are id {common}"
-            fix = (
-                "a tokenizer that does not know the text writes its unknown token everywhere: "
-                "prepare the text again with one that does"
-            )
+            fix = "if it is the unknown token, prepare again with a tokenizer that knows the text"
             yield Trap("one-token", sample.split, evidence, fix)
 
 
-def _check_text(sample: SplitSample) -> Iterator[Trap]:
+def texts(sample: SplitSample) -> Iterator[Trap]:
     """Decode pieces spread over the split, encode them again, compare."""
     try:
         tokenizer = sample.tokenizer
@@ -78,13 +66,13 @@ def _check_text(sample: SplitSample) -> Iterator[Trap]:
     if tokenizer is None:
         return
     runs = _runs(sample, tokenizer)
-    texts = [tokenizer.decode(run).decode("utf-8", "ignore").encode() for run in runs]
-    ids, ends = tokenizer.encode_batch(texts)
+    decoded = [tokenizer.decode(run).decode("utf-8", "ignore").encode() for run in runs]
+    ids, ends = tokenizer.encode_batch(decoded)
     again = [np.asarray(ids)[a:b].tolist() for a, b in pairwise([0, *ends])]
     kept = total = 0
     worst = 1.0
     shown = b""
-    for run, text, back in zip(runs, texts, again, strict=True):
+    for run, text, back in zip(runs, decoded, again, strict=True):
         pairs = Counter(pairwise(run[2:-2].tolist()))  # the edges are those of cut words
         same = (pairs & Counter(pairwise(back))).total()
         kept += same

@@ -1,32 +1,17 @@
 """Shuffle whole blocks of neighbouring windows, then the windows inside a group of blocks.
 
 For cold disks and remote storage: while one group is read, only its blocks are touched, and each
-block is one run of bytes. Larger groups, and more blocks in them, shuffle better.
+block is one run of bytes. Larger groups, and more blocks in them, shuffle better. docs/order.md has
+the steps; all are bijections for any number of windows, and are undone by arithmetic.
 
-`ShardBlocks`, the order `blocks`: a block is a shard, or an equal part of a large one, so that a
-group touches as many shards as it has blocks and each byte is read once in an epoch. (A window
-belongs to the block that holds its first token; of the next shard it may touch the first row.)
+`ShardBlocks`, the order `blocks`: a block is a shard, or an equal part of a large one, so that each
+byte is read once in an epoch. Blocks differ in size: a table has one number for each.
 
-1. A shard is cut into the fewest equal parts of at most `MOST_TOKENS`; each is a block. Blocks in
-   which no window begins are left out. The blocks are put in a shuffled order.
-2. `blocks_per_group` of them, one after the other, are a group, the last one fewer: as many as make
-   `GROUP_TOKENS`, by the largest block, and at least `LEAST_BLOCKS`. Each group of windows is
-   shuffled with keys of its own. Blocks differ in size, so their places are a table: one number for
-   each block.
-
-`Blocks(256, 512)`: blocks of one size, wherever the shards end. 256 windows a block and 512 blocks
-a group came out about as good as a full shuffle in marin's measurements (marin issue 2917), but
-such a group touches up to 513 shards.
-
-1. The K windows are cut into blocks of `windows_per_block`, the last one shorter. The blocks are
-   put in a shuffled order, one after the other; the short one comes anywhere among them.
-2. These K places are cut into groups of `windows_per_block * blocks_per_group` places, the
-   last one shorter, and each group is shuffled with keys of its own.
-
-All steps are bijections for every K, and all are undone by arithmetic.
+`Blocks(256, 512)`: blocks of one size, wherever the shards end. It came out about as good as a full
+shuffle in marin's measurements (marin issue 2917), but such a group touches up to 513 shards.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +19,7 @@ import numpy as np
 from tokenmill.base.suggest import check_at_least_one
 from tokenmill.order.order import Locality, Spread
 from tokenmill.order.permutation import permute, round_keys
+from tokenmill.order.spans import groups_of
 from tokenmill.order.window_order import Windows
 
 MOST_TOKENS = 1 << 24
@@ -93,9 +79,11 @@ class Blocks:
         self, place: np.ndarray, count: int, seed: int, epoch: int, *, inverse: bool
     ) -> np.ndarray:
         size = self.windows_per_block * self.blocks_per_group
-        group = place // size
-        bounds = {g: (g * size, min(g * size + size, count)) for g in np.unique(group).tolist()}
-        return _shuffle_groups(place, group, bounds, seed, epoch, inverse)
+
+        def edge(group: int) -> int:
+            return min(group * size, count)
+
+        return _shuffle_groups(place, place // size, edge, seed, epoch, inverse)
 
 
 class ShardBlocks:
@@ -154,22 +142,22 @@ class ShardBlocks:
     ) -> np.ndarray:
         edges = np.append(places[: -1 : self.blocks_per_group], places[-1])
         group = np.searchsorted(edges, place, side="right") - 1
-        bounds = {g: (int(edges[g]), int(edges[g + 1])) for g in np.unique(group).tolist()}
-        return _shuffle_groups(place, group, bounds, seed, epoch, inverse)
+        return _shuffle_groups(place, group, edges.item, seed, epoch, inverse)
 
 
 def _shuffle_groups(
     place: np.ndarray,
     group: np.ndarray,
-    bounds: Mapping[int, tuple[int, int]],
+    edge: Callable[[int], int],
     seed: int,
     epoch: int,
     inverse: bool,
 ) -> np.ndarray:
-    """Shuffle (or restore) each group of places, first .. stop-1, with keys of its own."""
+    """Shuffle (or restore) each group of places, edge(g) .. edge(g + 1) - 1, with its own keys."""
     moved = np.empty(place.shape, np.int64)
-    for g, (first, stop) in bounds.items():
-        here = group == g
+    for g, here in groups_of(group):
+        first = edge(g)
+        size = edge(g + 1) - first
         keys = round_keys(seed, epoch, _KEYS_OF_GROUP, g + 1)
-        moved[here] = permute(place[here] - first, stop - first, keys, inverse=inverse) + first
+        moved[here] = permute(place[here] - first, size, keys, inverse=inverse) + first
     return moved

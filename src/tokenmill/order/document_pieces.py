@@ -1,45 +1,31 @@
 """Documents cut into pieces that fit into a row, numbered by length: all by arithmetic.
 
-A row has room for T + 1 tokens: T inputs, and T targets one token later. A document of L tokens is
-cut like an axis of windows: (L - 1) // T full pieces of T + 1 tokens, neighbours sharing one token,
-so that every token but the first is a target exactly once. What is left after them is the rest; it
-begins with the last token of the piece before. A rest of that token alone has no target, and is
-none. A document that fits is a rest without full pieces.
-
-A begin token that is put in at loading makes a document one token longer, at the front.
-
-Pieces are numbered from the shortest to the longest, so that those of one length are neighbours.
-Of one length they come by the length of their document, and then in the order of the documents.
-Only the histogram of lengths is needed for this, however many documents there are.
+docs/order.md ("Rows of documents", 1 and 2) says how. A document has full pieces and a rest; one
+that fits is a rest without full pieces. Only the histogram of lengths is needed, however many
+documents there are.
 """
 
 import functools
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
 from tokenmill import kernel
-from tokenmill.base.groups import groups_of
+from tokenmill.order.spans import groups_of
 
 
-class DocumentsByLength(Protocol):
+@dataclass(frozen=True)
+class DocumentsByLength:
     """Documents sorted by length; those of one length in the order of the axis. No empty ones."""
 
-    @property
-    def lengths(self) -> np.ndarray:
-        """The lengths that occur, ascending."""
-
-    @property
-    def counts(self) -> np.ndarray:
-        """How many documents have each."""
-
-    @property
-    def starts(self) -> np.ndarray:
-        """The first token of each document on the axis."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the three."""
+    lengths: np.ndarray
+    """The lengths that occur, ascending."""
+    counts: np.ndarray
+    """How many documents have each."""
+    starts: np.ndarray
+    """The first token of each document on the axis."""
+    fingerprint: str
+    """A hash of the three."""
 
 
 def find_documents(

@@ -1,20 +1,14 @@
 """Which source each sample of a mixture comes from, and which of its samples it is.
 
-How many of the first n samples belong to each source? Drawing at random drifts by sqrt(n); a table
-must be stored. Here the sources are the leaves of a Huffman tree of their weights. A node whose
-left side has a of b parts sends (n * a + b // 2) // b of its first n samples to the left, the rest
-to the right. Both counts never fall and rise by at most one a sample, so climbing the tree inverts
-it exactly. Each node rounds by at most one half, and a branch holds at most two thirds of the one
-above, so a source is never further than 2 samples from n * weight, for every n.
+Drawing at random drifts by sqrt(n); a table must be stored. Here the sources are the leaves of a
+Huffman tree of their weights (docs/order.md, "Mixtures"). The counts of both sides of a node never
+fall and rise by at most one a sample, so climbing the tree inverts it exactly. Each node rounds by
+at most one half, and a branch holds at most two thirds of the one above, so a source is never
+further than 2 samples from n * weight, for every n.
 
-Samples are dealt in blocks of 64. Where in a block the samples of a source are is shuffled by a key
-and the number of the block; otherwise a rank with a fixed place in every step could meet the same
-source for ever. Within a block the samples of a source keep their order, so every source runs
-through its own epochs exactly.
-
-A schedule is a list of stages, each with weights of its own from a sample number on. Blocks and
-shares begin again with a stage; the counts of the sources continue. Where an edit ends a stage that
-was to be longer, its last block stays dealt as it was: part of it may have been served.
+Samples are shuffled in blocks of 64; otherwise a rank with a fixed place in every step could meet
+the same source for ever. Where an edit ends a stage that was to be longer, its last block stays
+dealt as it was: part of it may have been served.
 """
 
 import heapq
@@ -28,6 +22,7 @@ import numpy as np
 
 from tokenmill.order.order import Order, SourceOrder
 from tokenmill.order.permutation import mix, round_keys
+from tokenmill.order.spans import groups_of
 
 SAMPLES_PER_BLOCK = 64
 ENDLESS = 1 << 62
@@ -187,8 +182,7 @@ class Deal:
         source = np.empty(flat.shape, np.int64)
         index = np.empty(flat.shape, np.int64)
         stages = np.searchsorted(self._starts, flat, side="right") - 1
-        for stage in np.unique(stages).tolist():
-            here = np.flatnonzero(stages == stage)
+        for stage, here in groups_of(stages):
             block, slot = np.divmod(flat[here] - self._starts[stage], SAMPLES_PER_BLOCK)
             blocks, row = np.unique(block, return_inverse=True)
             sources, indices = self._deal_blocks(stage, blocks)
@@ -200,10 +194,9 @@ class Deal:
         """The sample number that is the index-th of a source, or -1 if none ever is."""
         found = np.full(index.shape, -1, np.int64)
         stages = np.searchsorted(self._before[:, source], index, side="right") - 1
-        for stage in np.unique(stages).tolist():
+        for stage, here in groups_of(stages):
             if not self._shares[stage].parts[source]:
                 continue
-            here = np.flatnonzero(stages == stage)
             within = index[here] - self._before[stage, source]
             block = self._shares[stage].number_of(source, within) // SAMPLES_PER_BLOCK
             blocks, row = np.unique(block, return_inverse=True)

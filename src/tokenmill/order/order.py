@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenmill.order.spans import Spans, join_rows
+from tokenmill.order.spans import Spans, groups_of, join_rows
 
 
 class Spread(enum.Enum):
@@ -215,17 +215,10 @@ def by_epoch(
     samples: np.ndarray, samples_per_epoch: int
 ) -> list[tuple[int, np.ndarray, np.ndarray]]:
     """Each epoch of some samples, which of them belong to it, and their positions in it."""
-    if not len(samples):
-        return []
     epochs, positions = np.divmod(samples, samples_per_epoch)
-    first = int(epochs.min())
-    if first == int(epochs.max()):  # the usual case
-        return [(first, np.arange(len(samples)), positions)]
-    groups = []
-    for epoch in np.unique(epochs).tolist():
-        mine = np.flatnonzero(epochs == epoch)
-        groups.append((epoch, mine, positions[mine]))
-    return groups
+    if len(epochs) and (epochs == epochs[0]).all():  # the usual case
+        return [(int(epochs[0]), np.arange(len(samples)), positions)]
+    return [(epoch, mine, positions[mine]) for epoch, mine in groups_of(epochs)]
 
 
 def _of_source(spans: Spans, source: int) -> Spans:

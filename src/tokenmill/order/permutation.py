@@ -1,16 +1,12 @@
 """Which window comes n-th: a keyed permutation of range(n), computed and never stored.
 
-A shuffled table of 10 billion windows takes 80 GB on every rank and must be built again to
-resume. Here the window at a position is a function of (seed, epoch, position), so any rank can
-ask for any position at any time and the whole resume state is one integer.
+A shuffled table of 10 billion windows takes 80 GB on every rank and must be built again to resume.
+Here any rank can ask for any position at any time, and the whole resume state is one integer.
 
-Method: a 6-round Feistel network over the smallest power of four >= n (and >= 4); a result that
-falls outside range(n) is fed back in until it falls inside (cycle walking). A bijection on the
-larger set stays one on the smaller, and walking back with the rounds reversed undoes it. Mean cost
-is 1 to 4 passes, by n. Not cryptographic. The kernel takes about 10 ns per number and pass; in
-NumPy there are about 70 operations per call, so ask for thousands of positions together.
-
-The order is a promise: tests/promises/test_order_is_frozen.py holds it across releases.
+A 6-round Feistel network with cycle walking (docs/order.md, "The permutation"); the rounds reversed
+undo it. Mean cost is 1 to 4 passes, by n. Not cryptographic. The kernel takes about 10 ns per
+number and pass; in NumPy there are about 70 operations per call, so ask for thousands of positions
+together.
 """
 
 import functools
@@ -33,15 +29,6 @@ def shuffle(position: np.ndarray, n: int, *, seed: int, epoch: int) -> np.ndarra
     [0, 5, 3, 7, 6, 1, 2, 4]
     """
     return permute(position, n, round_keys(seed, epoch))
-
-
-def unshuffle(window: np.ndarray, n: int, *, seed: int, epoch: int) -> np.ndarray:
-    """The position of each window in this epoch: the inverse of `shuffle`.
-
-    >>> unshuffle(np.array([0, 5, 3]), 8, seed=0, epoch=0).tolist()
-    [0, 1, 2]
-    """
-    return permute(window, n, round_keys(seed, epoch), inverse=True)
 
 
 @functools.lru_cache(maxsize=64)

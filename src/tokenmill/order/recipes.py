@@ -1,11 +1,9 @@
 """Which pieces share a row: best-fit decreasing over the histogram of lengths, not over documents.
 
-Best-fit decreasing takes pieces from the longest to the shortest and puts each into the row with
-the least space that still holds it, or into a new one. Pieces of one length are alike, so all of
-them are placed together: the rows with the least sufficient space s each take s // length of them,
-then those with the next larger space, and what is left opens new rows. The result is a table of
-recipes ("3 pieces of 512, 1 of 500, 12 tokens free"), each for a number of rows: a few thousand,
-however many documents there are. The rows and their padding are those of packing one by one.
+Pieces of one length are placed together (docs/order.md, "Rows of documents", 3). The result is a
+table of recipes ("3 pieces of 512, 1 of 500, 12 tokens free"), each for a number of rows: a few
+thousand, however many documents there are. The rows and their padding are those of packing one by
+one.
 """
 
 import functools

@@ -1,13 +1,8 @@
 """Rows made of whole documents: sample number -> row -> one span per piece of a document; and back.
 
-An epoch has R rows, and sample g = e * R + p is position p of epoch e. The arrangement says which
-row is at a position, as for windows. The recipe of a row says what is in it: pieces of some
-lengths, each by its number among all pieces of that length. Which document has that number is a
-keyed permutation for every length, another one each epoch. So other documents meet in every epoch,
-each is in exactly one row (or its pieces are, in one row each), and nothing is stored but the table
-of recipes.
-
-With `sequential` the numbers are not permuted: every epoch is the same.
+The arrangement says which row is at a position, as for windows; the recipe of the row, which
+lengths are in it; a keyed permutation for every length and epoch, which documents these are. So
+other documents meet in every epoch, and nothing is stored but the table of recipes.
 """
 
 import functools
@@ -111,8 +106,9 @@ class RowOrder(SourceOrder):
         first_piece = first[some] // self.block_size
         last_piece = last[some] // self.block_size
         document = find_documents(self.documents, first_tokens[some], lengths[some])
-        which, piece = runs(first_piece, last_piece - first_piece + 1)
-        rows = self.row_of(self.pieces.number_of(document[which], piece), epoch)
+        counts = last_piece - first_piece + 1
+        piece = runs(first_piece, counts)
+        rows = self.row_of(self.pieces.number_of(document.repeat(counts), piece), epoch)
         return np.unique(self.positions_of(rows, epoch)) + epoch * self.samples_per_epoch
 
     # Which row is at a position

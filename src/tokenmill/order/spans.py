@@ -6,7 +6,7 @@ that no span fills is a begin token if a span follows it in its row, and padding
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,8 +118,15 @@ def join_rows(parts: Sequence[Spans], numbers: Sequence[np.ndarray], num_rows: i
     return Spans(num_rows, rows[order], *(np.concatenate(table)[order] for table in tables))
 
 
-def runs(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Runs start, start + 1, ... of these lengths in one array; first the number of each run."""
-    which = np.arange(len(counts)).repeat(counts)
-    before = np.cumsum(counts) - counts
-    return which, np.arange(len(which)) + (starts - before)[which]
+def runs(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Runs start, start + 1, ... of these lengths, one after the other."""
+    numbers: np.ndarray = np.arange(counts.sum())
+    numbers += (starts - counts.cumsum() + counts).repeat(counts)
+    return numbers
+
+
+def groups_of(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield each key of a 1-D array, in ascending order, and the positions it is at."""
+    order = np.argsort(keys, kind="stable")
+    values, firsts = np.unique(keys[order], return_index=True)
+    return zip(values.tolist(), np.split(order, firsts[1:]), strict=False)

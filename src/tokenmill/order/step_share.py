@@ -1,10 +1,5 @@
 """Who takes which sample: a step is a run of sample numbers, cut evenly over the ranks.
 
-`batch_size` is the number of rows of ONE rank. A step takes `world_size * batch_size` sample
-numbers; rank r takes the r-th run of `batch_size` of them; where a rank has several workers, they
-take the steps in turns. All ranks see the same number of steps, since a step is all of them
-together.
-
 Step k begins at sample origin + k * world_size * batch_size. The origin is 0, unless a run resumes
 with another batch size from a sample that is no multiple of the new step: then the remainder shifts
 every step, and the samples before the origin were taken under the old size.

@@ -1,11 +1,8 @@
 """Documents found with bounded work, whatever the size of the data.
 
-With an index a document has a number. Without one its number could only be had by reading all
-tokens before it, so it is named by the place of its first token, and looked for at most LOOK tokens
-away. Where nothing says how documents end, windows of a fixed length take their place.
-
-Lengths are those of all documents, or of evenly spaced parts of a large dataset. With an index
-8 bytes per document are read; without one the tokens themselves are looked through.
+With an index (8 bytes per document) a document has a number. Without one it is named by the place
+of its first token, and looked for at most LOOK tokens away. Where nothing says how documents end,
+windows of a fixed length take their place.
 """
 
 from collections.abc import Iterator

@@ -2,14 +2,9 @@
 
 words: the documents of a group of parts are counted in memory, and written whenever many words are
 known. add-words: what the groups wrote is added up, a partition of the words at a time. The sums do
-not depend on what was counted where, so any number of workers gives the same.
-
-    words/G.N.words      where each partition starts, and the end of the last one (8 bytes each);
-                         then the partitions: JSON, {word: count}
-    all-words/P.words    partition P of all words: JSON, {word: count}
-
-Where memory is limited, words that occur fewer than `least_count` times are left out: the smallest
-number for which the rest fits. So it depends on the text and the memory allowed, on nothing else.
+not depend on what was counted where, so any number of workers gives the same. Where memory is
+limited, words that occur fewer than `least_count` times are left out: the smallest number for which
+the rest fits.
 """
 
 from collections import Counter
@@ -95,7 +90,10 @@ def add_words(out_dir: str, partition: int, files: list[str]) -> Receipt:
 
 
 def write_words(path: Path, words: Mapping[bytes, int], num_partitions: int) -> None:
-    """Write counted words, spread over partitions by their hashes."""
+    """Write counted words, spread over partitions by their hashes.
+
+    First where each partition starts, and the last ends (8 bytes each); then JSON: {word: count}.
+    """
     partitions: list[dict[str, int]] = [{} for _ in range(num_partitions)]
     for word, count in words.items():
         number = xxhash.xxh3_64_intdigest(word) % num_partitions

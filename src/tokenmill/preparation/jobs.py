@@ -1,13 +1,7 @@
 """A preparation as numbered jobs: for Slurm arrays, PBS, Kubernetes, GNU parallel.
 
-    plan     writes the plan; every machine reads it
-    work     one part of the tasks that can be done now; jobs never talk to each other
-    status   what is done and what is missing
-    finish   whatever is missing, then the manifest
-    slurm    a script that submits all of these
-
 Parts hold no lock: they work side by side, and a task that two of them run leaves the same bytes
-twice. `plan` and `finish` hold it, as `tokenmill prepare` does.
+twice. `plan` and `finish` hold it, as `tokenmill prepare` does. See docs/many_machines.md.
 """
 
 import os
@@ -39,40 +33,7 @@ from tokenmill.shards.manifest import FILE_NAME, Manifest
 
 Folder = str | os.PathLike[str]
 MOST_PARTS = 64
-
-SCRIPT = """\
-#!/bin/bash
-#SBATCH --job-name=tokenmill
-#SBATCH --output=/dev/null
-# Submits one preparation: an array of {parts} jobs for each stage, then a job that finishes it.
-# Read it, change it, then:  sbatch job.sbatch   (or, on the login node:  bash job.sbatch)
-#
-# A job that failed is made good by the same part of the next array, at the latest by `finish`.
-# It may be submitted again, also with other numbers: what is done is not done again.
-set -euo pipefail
-
-run={run}
-tokenmill=({tokenmill})
-parts={parts}
-options=(--cpus-per-task={cpus} --mem-per-cpu={memory})   # add --partition, --account, --time
-
-mkdir -p "$run/.preparation/logs"
-log="$run/.preparation/logs"
-part="${{tokenmill[*]@Q}} prepare work ${{run@Q}} --part \\$SLURM_ARRAY_TASK_ID/$parts"
-
-# {stages}
-before=
-for stage in {numbers}; do
-    before=$(sbatch --parsable --requeue "${{options[@]}}" \\
-        ${{before:+--dependency=afterany:$before}} --job-name="tokenmill-$stage" \\
-        --array="0-$((parts - 1))" --output="$log/stage-$stage-part-%a.log" \\
-        --wrap "$part --workers {cpus}")
-done
-sbatch --parsable --requeue "${{options[@]}}" --dependency="afterany:$before" \\
-    --job-name=tokenmill-finish --output={log} \\
-    --wrap "${{tokenmill[*]@Q}} prepare status ${{run@Q}}
-        ${{tokenmill[*]@Q}} prepare finish ${{run@Q}} --workers {cpus}"
-"""
+SCRIPT = Path(__file__).with_name("job.sbatch")
 
 
 @dataclass(frozen=True)
@@ -225,7 +186,7 @@ def usual_parts(plan: Plan) -> int:
 def make_slurm_script(run: str, plan: Plan, parts: int, cpus: int, memory: str) -> str:
     """The script for the preparation in the folder `run`."""
     stages = [stage.name for stage in stages_for(plan)]
-    return SCRIPT.format(
+    return SCRIPT.read_text().format(
         run=shlex.quote(run),
         tokenmill=f"{shlex.quote(sys.executable)} -m tokenmill",
         parts=parts,

@@ -2,24 +2,8 @@
 
 One rule: the plan is a function of the inputs and the settings, never of the workers. So one
 worker or sixty-four, run through or killed and started again: the same bytes.
-
-    plan                  list the inputs, cut them into units               plan.py
-    unpack                large compressed files become text                 stages/unpack.py
-    characters            the vocabulary of `chars`, from the input          stages/unit_text.py
-    existing-lines        hash the lines of the dataset that is added to     stages/duplicates.py
-    lines                 read, clean, hash every line                       stages/cleaned_text.py
-    line-duplicates       find the lines that were seen before               stages/duplicates.py
-    encode                clean, drop repeated lines, encode                 stages/encode.py
-    join                  list all parts, long documents put together        stages/encode.py
-    existing-documents    hash the documents of that dataset                 stages/duplicates.py
-    documents             hash every document                                stages/duplicates.py
-    document-duplicates   find the documents that were seen before           stages/duplicates.py
-    decide                train, val or dropped, for every document          stages/decide.py
-    layout                prefix sums give every document its shard          shards/layout.py
-    assemble              copy documents into shards, hash, read back        stages/assemble.py
-    commit                balance the accounts, then write the manifest      stages/commit.py
-
-Which of these a preparation needs, and what their tasks are, is a table: stage_table.py.
+A plan is made (plan.py), the stages run (stage_table.py has them as a table, in order), and what
+they made is published (stages/commit.py).
 """
 
 import os
@@ -43,7 +27,7 @@ from tokenmill.preparation.planning.inputs import (
 )
 from tokenmill.preparation.planning.plan import PREVIOUS_FILE, Plan, begin, keep_tokenizer
 from tokenmill.preparation.planning.settings import Details, Run, Settings, SettingsKeywords
-from tokenmill.preparation.stage_table import Preparation, compares_documents, compares_lines
+from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.accounts import (
     PreparationOutcome,
     Summary,
@@ -55,7 +39,7 @@ from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.encode import encode_unit, load_parts
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.shards.manifest import Manifest, SourceEntry
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.units import (
     choose_unit_bytes,
     cut_into_units,
@@ -158,6 +142,10 @@ def make_plan(
 
 def cut_inputs(plan: Plan, unit_bytes: int) -> Plan:
     """Return the plan with units; large compressed files are cut too if there is room to unpack."""
+    if plan.sources[0].kind == TOKENS:
+        from tokenmill.preparation.stages.token_inputs import cut_into_documents
+
+        return replace(plan, units=tuple(cut_into_documents(plan.sources, unit_bytes)))
     unpacked = worth_unpacking(plan.sources) if limits.has_room_for_text(plan) else []
     units = cut_into_units(plan.sources, unit_bytes, unpacked=unpacked)
     return replace(plan, units=tuple(group_small_files(units, plan.sources, unit_bytes)))
@@ -216,11 +204,11 @@ def find_documents(this: Preparation) -> None:
 
         characters = set().union(*(receipt["characters"] for receipt in receipts))
         keep_tokenizer(this.plan.workspace, CharsTokenizer.build(characters))
-    if compares_lines(this.plan):
+    if this.plan.compares_lines:
         this.find_repeated("line", len(this.plan.units))
     this.run("encode")
     this.run("join")
-    if compares_documents(this.plan):
+    if this.plan.compares_documents:
         this.find_repeated("document", len(load_parts(this.out_dir)))
 
 

@@ -1,13 +1,9 @@
 """One text file becomes one `.npy` next to it: `corpus.txt` -> `corpus.npy`.
 
 A preparation (`prepare.py`) with another last stage: the same plan, units, receipts and lock, but
-no cleaning and no deduplication (not a byte of the text is changed), and one array instead of
-shards. The text is one document and gets no end-of-text id; with `separator`, each document between
-separators gets one.
-
-The work is in the hidden folder `.corpus.npy.work` until the array is complete; a run that was
-stopped resumes there, and the bytes are the same. `corpus.tokenizer_state.json`, next to the array,
-is enough to decode it elsewhere. One core: for many files or several cores use `prepare`.
+not a byte of the text is changed, and there is one array instead of shards. The work is in the
+hidden folder `.corpus.npy.work` until the array is complete; a run that was stopped resumes there.
+One core: for many files or several cores use `prepare`.
 """
 
 import os

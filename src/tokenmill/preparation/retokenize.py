@@ -1,24 +1,22 @@
 """retokenize(src, out, tokenizer="tok/"): the same documents and splits with other ids.
 
 A preparation whose input is a dataset: documents are decoded, encoded again, and decoded once more
-to see that nothing was lost. It is as parallel and as safe to stop as any other preparation, and
-gives the same bytes for any number of workers.
+to see that nothing was lost.
 """
 
 import os
 import time
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Unpack
 
 from tokenmill.base.signatures import refuse_fields, takes_keywords_of
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.executors.executor import Engine
-from tokenmill.preparation.planning.limits import check_space, fit_into_memory
-from tokenmill.preparation.planning.plan import begin
+from tokenmill.preparation.planning.limits import fit_into_memory
 from tokenmill.preparation.planning.settings import Details, Run, Settings, SettingsKeywords
-from tokenmill.preparation.prepare import carry_out
+from tokenmill.preparation.prepare import carry_out, make_plan
 from tokenmill.preparation.stages.accounts import Summary
-from tokenmill.preparation.stages.token_inputs import cut_into_documents, find_splits
+from tokenmill.preparation.stages.token_inputs import find_splits
 from tokenmill.preparation.workspace.target import open_target
 
 TAKEN = ("tokenizer", "end_of_text", "begin_token", "dtype", "tokens_per_shard", "compress",
@@ -60,11 +58,7 @@ def retokenize(
         sources = find_splits(src)
         summary = target.already_done(wanted, sources)
         if summary is None:
-            plan = target.plan(wanted, sources, memory.chunk_bytes)
-            plan = replace(plan, units=tuple(cut_into_documents(sources, run.unit_bytes)))
-            check_space(plan)
-            tokenizer = target.tokenizer(wanted, given)
-            plan = begin(plan, tokenizer, restart=target.replaces, say=run.progress.say)
+            plan = make_plan(target, wanted, sources, given, memory, run)
             summary = carry_out(plan, target, memory, Engine(workers=workers), run)
     summary.seconds = round(time.monotonic() - started, 3)
     return summary

@@ -1,9 +1,8 @@
 """The stages of a preparation in the order they run, and the runner of their tasks.
 
-The table `STAGES` is the one place that names them: `prepare`, numbered jobs, `status`, the Slurm
-script, progress and docs/many_machines.md take their words from it. All tasks of a stage may run
-at the same time, on any machine; a stage starts when the one before it is complete. The module of a
-task is imported when its stage runs.
+The table `STAGES` is the one place that names them: numbered jobs, `status`, the Slurm script,
+progress and docs/many_machines.md take their words from it. All tasks of a stage may run at the
+same time, on any machine; a stage starts when the one before it is complete.
 """
 
 import importlib
@@ -66,14 +65,14 @@ class Preparation:
     @property
     def first_decision(self) -> Decision:
         """All documents by hash, to count what that would give."""
-        return Decision(by_hash=True, documents=self.documents, first_unit=self.first)
+        return Decision(by_hash=True, documents=self.documents)
 
     def find_repeated(self, kind: str, num_units: int) -> None:
         """Find repeated lines or documents, if that is needed, in `num_units` units or parts."""
         from tokenmill.preparation.stages.duplicates import Search
 
         held_out = self._held_out_units() if kind == "document" else None
-        search = Search(f"{kind}s", self.first + num_units, held_out)
+        search = Search(f"{kind}s", self.first + num_units, held_out, first=self.first)
         setattr(self, f"{kind}s", search)
         receipts = [*self.run(f"existing-{kind}s"), *self.run(f"{kind}s")]
         num_hashes = sum(receipt["hashes"] for receipt in receipts)
@@ -185,36 +184,6 @@ class Preparation:
             error.hint = f"{error.hint}; {FIXED}" if error.hint else FIXED
 
 
-def _always(plan: Plan) -> bool:
-    return True
-
-
-def compares_lines(plan: Plan) -> bool:
-    """Return True if repeated lines are dropped."""
-    return plan.settings.dedup == "lines"
-
-
-def _adds_lines(plan: Plan) -> bool:
-    return plan.previous is not None and compares_lines(plan)
-
-
-def compares_documents(plan: Plan) -> bool:
-    """Return True if documents are compared, also to keep validation sets apart from the rest."""
-    return plan.settings.dedup == "documents" or plan.keeps_apart
-
-
-def _adds_documents(plan: Plan) -> bool:
-    return plan.previous is not None and compares_documents(plan)
-
-
-def _learns_characters(plan: Plan) -> bool:
-    return plan.settings.tokenizer == "chars" and plan.previous is None
-
-
-def _has_packed_files(plan: Plan) -> bool:
-    return bool(plan.packed_sources)
-
-
 @dataclass(frozen=True)
 class Stage:
     """One row of the table."""
@@ -226,7 +195,7 @@ class Stage:
     """What there is one task for."""
     folder: str
     """Folder of its files and of its receipts."""
-    when: Callable[[Plan], bool] = _always
+    when: Callable[[Plan], bool] = lambda plan: True
     """Whether a preparation needs it."""
     shared: tuple[str, ...] = ()
     """Attributes of `Preparation` that all tasks are given."""
@@ -242,22 +211,24 @@ class Stage:
 
 # fmt: off
 STAGES = (
-    Stage("unpack", "stages.unpack.unpack_file", PACKED_FILE, "unpacked", _has_packed_files),
-    Stage("characters", "stages.unit_text.find_characters", UNIT, "characters", _learns_characters),
+    Stage("unpack", "stages.unpack.unpack_file", PACKED_FILE, "unpacked",
+          lambda plan: bool(plan.packed_sources)),
+    Stage("characters", "stages.unit_text.find_characters", UNIT, "characters",
+          lambda plan: plan.settings.tokenizer == "chars" and not plan.previous),
     Stage("existing-lines", "stages.duplicates.hash_existing_lines", OLD_SHARD, "lines",
-          _adds_lines, ("lines",)),
+          lambda plan: bool(plan.previous) and plan.compares_lines, ("lines",)),
     Stage("lines", "stages.cleaned_text.hash_lines", UNIT, "lines",
-          compares_lines, ("first", "lines", "keep_text"), "{unit}"),
+          lambda plan: plan.compares_lines, ("lines", "keep_text"), "{unit}"),
     Stage("line-duplicates", "stages.duplicates.search_partition", LINES, "lines",
-          compares_lines, ("lines",), "search-{number}"),
-    Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines", "first")),
+          lambda plan: plan.compares_lines, ("lines",), "search-{number}"),
+    Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines",)),
     Stage("join", "stages.encode.join_units", "preparation", "joined"),
     Stage("existing-documents", "stages.duplicates.hash_existing_documents", OLD_SHARD, "documents",
-          _adds_documents, ("documents",)),
+          lambda plan: bool(plan.previous) and plan.compares_documents, ("documents",)),
     Stage("documents", "stages.duplicates.hash_documents", PART, "documents",
-          compares_documents, ("first", "documents"), "{unit}"),
+          lambda plan: plan.compares_documents, ("documents",), "{unit}"),
     Stage("document-duplicates", "stages.duplicates.search_partition", DOCUMENTS, "documents",
-          compares_documents, ("documents",), "search-{number}"),
+          lambda plan: plan.compares_documents, ("documents",), "search-{number}"),
     Stage("decide", "stages.decide.count_decisions", PART, "decisions", shared=("first_decision",)),
     Stage("assemble", "stages.assemble.assemble_shard", SHARD, "shards"),
 )

@@ -1,16 +1,9 @@
 """Train a byte-level BPE tokenizer on text files: a preparation with another output.
 
 The text is read, cleaned and deduplicated as by `prepare` (with the tokenizer `bytes`, so that what
-is encoded is the text itself). Then, instead of shards, there are:
-
-    words        count the words of all documents                      count_words.py
-    add-words    add up what was counted                               count_words.py
-    merges       learn merges from the words, in one process           tokens/merges.py
-    files        tokenizer.tiktoken, the tokens with their ranks; training.json, the settings and
-                 the outcome; tokenizer.json, last: with it, the tokenizer is complete
-
-No clock, host name, worker count or absolute path is in any of the files: they are the same for any
-number of workers, run through or killed and started again.
+is encoded is the text itself). Then words are counted (count_words.py) and merges are learned from
+them, in one process (tokens/merges.py). `tokenizer.json` is written last: with it, the tokenizer is
+complete. No clock, host name, worker count or absolute path is in any of the files.
 """
 
 import os
@@ -50,7 +43,7 @@ from tokenmill.preparation.workspace.target import hold_workspace, refuse_strang
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.tokens.bytes_and_chars import BytesTokenizer
-from tokenmill.tokens.merges import TrainedTokenizer, learn_merges
+from tokenmill.tokens.merges import MergeLearner, TrainedTokenizer
 from tokenmill.tokens.split_patterns import PATTERNS, find_pattern
 from tokenmill.tokens.tiktoken_file import END_OF_TEXT
 from tokenmill.tokens.words import check_pattern
@@ -144,7 +137,7 @@ def train_tokenizer(
             raise BadInputError(
                 "the inputs hold no text to learn from", hint="are these the right files?"
             )
-        steps = learn_merges(words.text, words.lengths, words.counts, num_merges)
+        steps = MergeLearner(words.text, words.lengths, words.counts, num_merges).run()
         merges = list(run.progress.follow("merges", steps, total=num_merges))
         trained = TrainedTokenizer(pattern, merges, special)
         outcome: dict[str, Any] = {

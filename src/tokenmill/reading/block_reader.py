@@ -171,7 +171,9 @@ class BlockRuns:
         low = self._firsts // self._in_block
         high = (self._firsts + counts - 1) // self._in_block
         # (runs,): the file of each run, and the number of its block there.
-        self._files, self._numbers = runs(low, np.where(counts > 0, high - low + 1, 0))
+        num_blocks = np.where(counts > 0, high - low + 1, 0)
+        self._files = np.arange(len(counts)).repeat(num_blocks)
+        self._numbers = runs(low, num_blocks)
         firsts = self._firsts[self._files]
         begins = np.maximum(self._numbers * self._in_block, firsts)
         starts = begins - firsts + shard_starts[self._files]

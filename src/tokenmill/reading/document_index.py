@@ -17,8 +17,8 @@ from collections.abc import Callable
 import numpy as np
 import xxhash
 
-from tokenmill.base.groups import groups_of
 from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.order.spans import groups_of, runs
 from tokenmill.reading.shard_reader import MAX_OPEN, RecentlyUsed, ShardReader
 from tokenmill.reading.token_file import check_hash
 
@@ -136,7 +136,7 @@ class IndexedDocuments(Documents):
         places = num_ends.cumsum() - num_ends  # of the next end of each row
         in_order = np.empty(num_ends.sum(), np.int64)
         for rows, counts, ends in found:
-            in_order[_runs(places[rows], counts)] = ends
+            in_order[runs(places[rows], counts)] = ends
             places[rows] += counts
         return np.arange(len(num_ends)).repeat(num_ends), in_order
 
@@ -148,7 +148,7 @@ class IndexedDocuments(Documents):
         edges = np.stack([starts, stops], axis=1) - origin
         lows, highs = table.searchsorted(edges, side="right").T
         counts = highs - lows
-        return table[_runs(lows, counts)] + origin, counts
+        return table[runs(lows, counts)] + origin, counts
 
     def num_empty(self) -> int:
         """Documents without a token."""
@@ -238,13 +238,6 @@ def _roughly_sorted(values: np.ndarray) -> np.ndarray:
     """The order of numbers by their 16 highest bits: found in a tenth of the time of the whole."""
     shift = max(0, int(values.max(initial=0)).bit_length() - 16)
     return (values >> shift).astype(np.uint16).argsort(kind="stable")
-
-
-def _runs(firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Runs first, first + 1, ... of these lengths, one after the other."""
-    numbers: np.ndarray = np.arange(counts.sum())
-    numbers += (firsts - counts.cumsum() + counts).repeat(counts)
-    return numbers
 
 
 def _check_sorted(table: np.ndarray, path: str) -> None:

@@ -18,12 +18,12 @@ refused before it can fill the memory.
 
 import bz2
 import gzip
-import io
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import xxhash
@@ -38,6 +38,7 @@ _SKIPPED, _SEEKABLE, _HAS_CHECKSUMS = 0x184D2A5E, 0x8F92EAB1, 0x80
 _ENTRY = np.dtype([("packed", "<u4"), ("content", "<u4"), ("checksum", "<u4")])
 _FOOTER = np.dtype([("frames", "<u4"), ("descriptor", "u1"), ("magic", "<u4")])
 _HEAD = np.dtype([("magic", "<u4"), ("length", "<u4")])
+_AT_ONCE = 4 << 20  # bytes of a stream
 _FETCH = "fetch this file again, then run `tokenmill verify --full` on the dataset"
 
 ReadAt = Callable[[int, int], bytes]
@@ -113,7 +114,8 @@ class Frames:
     """
 
     def __init__(self, read_at: ReadAt, name: str, num_bytes: int, packed_bytes: int) -> None:
-        self.name, self.num_bytes = name, num_bytes
+        self.name = name
+        self.num_bytes = num_bytes
         self._read_at = read_at
         self._entries = self._read_table(packed_bytes)
         self.starts = np.concatenate([[0], self._entries["packed"].cumsum(dtype=np.int64)])
@@ -188,56 +190,39 @@ class Frames:
         )
 
 
-def unpacked_stream(file: BinaryIO, codec: str, name: str, num_bytes: int) -> BinaryIO:
-    """Open the content of a compressed file, which must be `num_bytes`; owns the file."""
-    return cast(BinaryIO, _Unpacked(file, codec, name, num_bytes))
+def unpacked_blocks(
+    file: BinaryIO, codec: str | None, name: str, num_bytes: int
+) -> Iterator[bytes]:
+    """Yield the content of a file in order, and close it.
 
-
-class _Unpacked(io.RawIOBase):
-    """The output of a decompressor, never more than was stated; an error says where it stopped."""
-
-    def __init__(self, file: BinaryIO, codec: str, name: str, num_bytes: int) -> None:
-        self._file = file
-        self._name = name
-        self._num_bytes = num_bytes
-        self._position = 0
-        self._faults: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error)
-        if codec == "gz":
-            self._unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=file))
-        elif codec == "bz2":
-            self._unpacked = cast(BinaryIO, bz2.BZ2File(file))
-        else:
-            self._unpacked = zstd_library().open(file)
-            self._faults = (EOFError, zstd_library().ZstdError)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        left = self._num_bytes - self._position
+    Compressed content must be `num_bytes`: never more is unpacked, and an error says where it ends.
+    """
+    unpacked: Any = file
+    if codec == "gz":
+        unpacked = gzip.GzipFile(fileobj=file)
+    elif codec == "bz2":
+        unpacked = bz2.BZ2File(file)
+    elif codec is not None:
+        unpacked = zstd_library().open(file)
+    position = 0
+    with file, unpacked:
+        if codec is None:
+            yield from iter(partial(file.read, _AT_ONCE), b"")
+            return
         try:
-            data = self._unpacked.read(min(len(buffer), left + 1))
-        except self._faults as error:
-            raise self._damaged(str(error)) from None
-        if len(data) > left:
-            raise self._damaged("more follows than was stated")
-        if not data and left:
-            raise self._damaged(f"it ends {left:,} bytes early")
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
-
-    def close(self) -> None:
-        self._unpacked.close()
-        self._file.close()
-        super().close()
-
-    def _damaged(self, what: str) -> CorruptShardError:
-        return CorruptShardError(
-            f"{self._name} is damaged after {self._position:,} bytes of its content (frame "
-            f"{self._position // FRAME_BYTES} of a shard of ours): {what}",
-            hint=_FETCH,
-        )
+            while block := unpacked.read(min(_AT_ONCE, num_bytes - position + 1)):
+                if position + len(block) > num_bytes:
+                    raise EOFError("more follows than was stated")
+                position += len(block)
+                yield block
+            if position < num_bytes:
+                raise EOFError(f"it ends {num_bytes - position:,} bytes early")
+        except (EOFError, OSError, zlib.error, zstd_library().ZstdError) as error:
+            raise CorruptShardError(
+                f"{name} is damaged after {position:,} bytes of its content (frame "
+                f"{position // FRAME_BYTES} of a shard of ours): {error}",
+                hint=_FETCH,
+            ) from None
 
 
 def _table(entries: list[tuple[int, int, int]]) -> bytes:

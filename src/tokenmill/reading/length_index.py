@@ -1,32 +1,26 @@
-"""Documents by length: what rows of whole documents need beside the tokens, built once.
+"""Documents by length: what rows of whole documents need beside the tokens (docs/rows.md).
 
 For each length that occurs, the places where documents of that length begin, in the order of the
-axis. It depends on the documents alone, so that another `block_size` needs no other index. Small
-data is sorted again each time, in memory. For larger data the index is a file in the user's cache
-folder, bound to the data by its name: a hash of the fingerprint of the data, and of what says where
-its documents end. The folder of a dataset does not change by reading it.
-
-The file appears under its name when it is whole. Several processes that need the same index wait
-for the first of them, where `flock` works; where it does not, each builds it, with the same bytes.
-The starts are mapped: a row costs a page for each of its documents, whatever the size of the file.
+axis. Of large data it is a file in the user's cache folder, named by a hash of the fingerprint of
+the data and of what says where its documents end. Where `flock` does not work, each process builds
+it, with the same bytes. The starts are mapped: a row costs a page for each of its documents.
 
     8 bytes       TMILDOCS
     4088 bytes    JSON: version, key, num_documents, num_lengths, bytes, fingerprint; then spaces
     tables        lengths, then counts: 8 bytes each
     starts        4 or 8 bytes each, from the next multiple of 4096 bytes on
 
-Numbers are little-endian and unsigned.
+Numbers are little-endian and unsigned. Documents without a token are left out.
 
-The sort needs memory that does not grow with the documents. A first pass writes the start of each
-document down and counts how often each length occurs. The second is a counting sort: the counts say
-where the documents of each length begin in the result; a block of starts is sorted by length and
-its runs are put there. Documents without a token are left out.
+The memory of the sort does not grow with the documents: a first pass writes their starts down and
+counts each length; the second sorts a block of starts at a time and puts its runs where they go.
 """
 
 import errno
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -35,9 +29,10 @@ import numpy as np
 import orjson
 import xxhash
 
-from tokenmill.base.atomic import temporary_beside, user_cache
+from tokenmill.base.atomic import new_file, user_cache
 from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError, MismatchError, TokenmillError
+from tokenmill.order.document_pieces import DocumentsByLength
 
 VERSION = 1
 IN_MEMORY = 1 << 24  # tokens; sorting the documents of so few takes a moment
@@ -56,22 +51,11 @@ MakeArray = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Makes the array that the starts are put into, from lengths and counts."""
 
 
-class LengthIndex:
-    """Documents sorted by length; those of one length in the order of the axis."""
+@dataclass(frozen=True)
+class LengthIndex(DocumentsByLength):
+    """Documents by length in memory, or mapped from the file at `path`."""
 
-    def __init__(
-        self,
-        lengths: np.ndarray,
-        counts: np.ndarray,
-        starts: np.ndarray,
-        fingerprint: str,
-        path: Path | None = None,
-    ) -> None:
-        self.lengths = lengths
-        self.counts = counts
-        self.starts = starts
-        self.fingerprint = fingerprint
-        self.path = path
+    path: Path | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.path is not None:  # the other process maps the file
@@ -93,7 +77,7 @@ def documents_by_length(key: str, name: str, num_tokens: int, ends: EndsBetween)
     path = user_cache("documents") / f"{key}.documents"
     try:
         if not path.exists():
-            with wait_for_others(path.with_suffix(".lock")):
+            with wait_for_others(path):
                 if not path.exists():
                     log.info("sorting the documents of %s by length, once: %s", name, path)
                     _build(path, key, num_tokens, ends)
@@ -109,44 +93,39 @@ def documents_by_length(key: str, name: str, num_tokens: int, ends: EndsBetween)
 
 
 def _build(path: Path, key: str, num_tokens: int, ends: EndsBetween) -> None:
-    temporary = temporary_beside(path)
     dtype = _starts_dtype(num_tokens)
-    try:
-        with open(temporary, "x+b") as file:
+    with new_file(path, durable=True) as file:
 
-            def make(lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
-                num_documents = int(counts.sum())
-                at = _starts_at(len(lengths))
-                # All is taken from the disk now: where a mapped page finds no room, a process dies.
-                os.posix_fallocate(file.fileno(), 0, at + num_documents * dtype.itemsize)
-                file.seek(_ALIGN)
-                file.write(np.stack([lengths, counts]).astype("<i8").data)
-                file.flush()
-                return np.memmap(file, dtype, "r+", at, (num_documents,))
-
-            blocks = _blocks_of_ends(ends, num_tokens)
-            lengths, counts, starts = sort_by_length(blocks, num_tokens, path.parent, make)
-            starts.flush()  # type: ignore[attr-defined]
-            header = {
-                "version": VERSION,
-                "key": key,
-                "num_documents": len(starts),
-                "num_lengths": len(lengths),
-                "bytes": dtype.itemsize,
-                "fingerprint": _fingerprint(lengths, counts, starts),
-            }
-            file.seek(0)
-            file.write((_MAGIC + orjson.dumps(header)).ljust(_ALIGN))
+        def make(lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
+            num_documents = int(counts.sum())
+            at = _starts_at(len(lengths))
+            # All is taken from the disk now: where a mapped page finds no room, a process dies.
+            os.posix_fallocate(file.fileno(), 0, at + num_documents * dtype.itemsize)
+            file.seek(_ALIGN)
+            file.write(np.stack([lengths, counts]).astype("<i8").data)
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+            return np.memmap(file, dtype, "r+", at, (num_documents,))
+
+        blocks = _blocks_of_ends(ends, num_tokens)
+        lengths, counts, starts = sort_by_length(blocks, num_tokens, path.parent, make)
+        starts.flush()  # type: ignore[attr-defined]
+        header = {
+            "version": VERSION,
+            "key": key,
+            "num_documents": len(starts),
+            "num_lengths": len(lengths),
+            "bytes": dtype.itemsize,
+            "fingerprint": _fingerprint(lengths, counts, starts),
+        }
+        file.seek(0)
+        file.write((_MAGIC + orjson.dumps(header)).ljust(_ALIGN))
 
 
 def _open(path: Path, key: str | None = None) -> LengthIndex:
-    """Map an index; `key` is that of the data it must be of."""
+    """Map an index; `key` is that of the data it must be of; None: another process has checked it.
+
+    The check reads the whole file: 0.03 s for 10^8 documents that are in memory.
+    """
     with open(path, "rb") as file:
         first = file.read(_ALIGN)
         try:
@@ -170,6 +149,8 @@ def _open(path: Path, key: str | None = None) -> LengthIndex:
         if num_documents:
             at = _starts_at(num_lengths)
             starts = np.asarray(np.memmap(file, dtype, "r", at, (num_documents,)))
+    if key is not None and _fingerprint(lengths, counts, starts) != header["fingerprint"]:
+        raise CorruptShardError(f"{path} was changed after it was written", hint=_REBUILD)
     return LengthIndex(lengths, counts, starts, header["fingerprint"], path)
 
 

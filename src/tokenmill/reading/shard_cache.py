@@ -32,14 +32,13 @@ from tokenmill.base.atomic import temporary_beside, user_cache, write_atomically
 from tokenmill.base.hashing import hash_open
 from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
-from tokenmill.reading.frames import unpacked_stream
+from tokenmill.reading.frames import unpacked_blocks
 from tokenmill.reading.token_file import Packed, TokenFile
 
 CACHE_BYTES = 16 << 30
 ABANDONED = 3600.0
 """Seconds without a write after which a partly fetched file is waste."""
 TRIES = 3
-_CHUNK = 4 << 20
 _DIGEST_BYTES = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -139,7 +138,7 @@ class ShardCache:
         with self._explain_bad_folder(address, size):
             descriptor = self._find(path, size, is_right)
             if descriptor is None:
-                with wait_for_others(path.with_suffix(".lock")):
+                with wait_for_others(path):
                     descriptor = self._find(path, size, is_right)
                     if descriptor is None:
                         descriptor = fetch(path)
@@ -277,7 +276,7 @@ def _has_own_hash(descriptor: int) -> bool:
 
 
 def _read_content(file: CachedFile, *, is_second: bool) -> Iterator[bytes]:
-    """Yield the bytes of a file in order, unpacked if they are compressed there.
+    """Return the bytes of a file in order, unpacked if they are compressed there.
 
     `is_second`: a first copy was wrong, so each range of an object is checked by itself.
     """
@@ -288,9 +287,6 @@ def _read_content(file: CachedFile, *, is_second: bool) -> Iterator[bytes]:
         hashed = bool(file.digest) and not is_second
         stream = ObjectFile(file.address, file.etag, file.stored_bytes, hashed=hashed)  # type: ignore[assignment]
     else:
-        stream = open(file.address, "rb")  # noqa: SIM115 - closed below
-    if file.packed is not None:
-        stream = unpacked_stream(stream, file.packed.codec, file.address, file.size)
-    with stream:
-        while chunk := stream.read(_CHUNK):
-            yield chunk
+        stream = open(file.address, "rb")  # noqa: SIM115 - closed after the last block
+    codec = None if file.packed is None else file.packed.codec
+    return unpacked_blocks(stream, codec, file.address, file.size)

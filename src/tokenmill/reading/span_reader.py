@@ -1,12 +1,11 @@
 """Readers: spans of tokens become rows of a batch. Each is chosen when a loader is built.
 
-`RunReader` copies out of arrays: mapped files, unpacked frames, an array in memory. `FileReader`
-reads files that cannot be mapped, span by span. `MixedReader` divides spans among the readers of
-several datasets. stores/ has one more, which fetches ahead of what it is asked for.
+stores/ has one more, which fetches ahead of what it is asked for.
 """
 
 import functools
 import itertools
+import operator
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -52,93 +51,10 @@ class SpanReader(ABC):
         """
 
 
-class RunReader(SpanReader):
-    """Spans of an axis that is cut into runs of tokens: files, or frames of compressed ones.
-
-    `array_of(k)` gives the tokens of run k; at most `max_open` of them are held.
-    """
-
-    def __init__(
-        self,
-        edges: np.ndarray,
-        dtype: np.dtype[Any],
-        array_of: Callable[[int], np.ndarray],
-        max_open: int,
-        ids: IdLimit,
-    ) -> None:
-        self._edges = edges
-        self._dtype = dtype
-        self._array_of = array_of
-        self._max_open = max_open
-        self._ids = ids
-        self._forget()
-
-    def _forget(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.Lock()  # runs are exchanged while nobody copies
-        self._maps = _maps(self._edges, self._dtype)
-        self._held: dict[int, None] = {}  # runs in the order in which they were put in
-
-    def __getstate__(self) -> dict[str, Any]:
-        names = ("_edges", "_dtype", "_array_of", "_max_open", "_ids")
-        return {name: getattr(self, name) for name in names}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._forget()
-
-    def __contains__(self, run: object) -> bool:
-        """Return True if a run is held."""
-        return run in self._held
-
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
-        if self._process != os.getpid():  # a fork copies no threads, one of which had the lock
-            self._forget()
-        tables = (spans.row, spans.column, spans.start, spans.length)
-        ids = self._ids
-        marks = Marks.of(continues, ids)
-        with self._lock:
-            done, missing = self._maps.gather(out, *tables, ids.largest, 0, *marks)
-            while done < len(spans.row):
-                row, column, start, length = (int(table[done]) for table in tables)
-                if missing < 0:
-                    ids.refuse(start, length)
-                parts = parts_in_runs(self._edges, start, length)
-                if len(parts) > self._max_open:
-                    self._copy(parts, out[row, column : column + length])
-                    marks.clear(row, column, out[row, column : column + length])
-                    done += 1
-                else:
-                    self._hold([run for run, _, _ in parts])
-                done, missing = self._maps.gather(out, *tables, ids.largest, done, *marks)
-
-    def _hold(self, runs: list[int]) -> None:
-        """Put in the runs of one span; those that were put in first make room."""
-        new = {run: self._array_of(run) for run in runs if run not in self._held}
-        num_dropped = max(0, len(self._held) + len(new) - self._max_open)
-        others = (run for run in self._held if run not in runs)
-        for run in list(itertools.islice(others, num_dropped)):
-            self._maps.drop(run)
-            del self._held[run]
-        for run, array in new.items():
-            self._maps.put(run, array)
-            self._held[run] = None
-
-    def _copy(self, parts: list[tuple[int, int, int]], row: np.ndarray) -> None:
-        """Copy a span over more runs than may be held, one after the other."""
-        done = 0
-        for run, offset, count in parts:
-            tokens = self._array_of(run)[offset : offset + count]
-            if exceeds(tokens, self._ids.largest):
-                self._ids.refuse(int(self._edges[run]) + offset, count)
-            row[done : done + count] = tokens
-            done += count
-
-
 class FileReader(SpanReader):
-    """Spans of files that are read with a call for each part of a span, never mapped.
+    """Spans of an axis that is cut into runs of tokens, with a call for each part of a span.
 
-    `read(i, offset, count)` returns tokens of file i.
+    `read(i, offset, count)` returns tokens of run i: a file that is never mapped, say.
     """
 
     def __init__(
@@ -151,78 +67,128 @@ class FileReader(SpanReader):
     def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
         marks = Marks.of(continues, self._ids)
         tables = (spans.row, spans.column, spans.start, spans.length)
-        for row, column, start, length in zip(*(each.tolist() for each in tables), strict=True):
-            for file, offset, count in parts_in_runs(self._edges, start, length):
-                tokens = self._read(file, offset, count)
-                if exceeds(tokens, self._ids.largest):
-                    self._ids.refuse(start, length)
-                out[row, column : column + count] = tokens
-                marks.clear(row, column, tokens)
-                column += count
+        for span in zip(*(each.tolist() for each in tables), strict=True):
+            self._copy(span, out, marks)
+
+    def _copy(self, span: tuple[int, ...], out: np.ndarray, marks: "Marks") -> None:
+        row, column, start, length = span
+        for run, offset, count in parts_in_runs(self._edges, start, length):
+            tokens = self._read(run, offset, count)
+            if exceeds(tokens, self._ids.largest):
+                self._ids.refuse(start, length)
+            out[row, column : column + count] = tokens
+            marks.clear(row, column, tokens)
+            column += count
+
+
+class RunReader(FileReader):
+    """Spans of runs that are arrays: mapped files, or frames of compressed ones.
+
+    `array_of(k)` gives the tokens of run k; at most `max_open` of them are held. The kernel copies
+    all spans in one call; without it, and in another byte order, they are copied one by one.
+    """
+
+    def __init__(
+        self,
+        edges: np.ndarray,
+        dtype: np.dtype[Any],
+        array_of: Callable[[int], np.ndarray],
+        max_open: int,
+        ids: IdLimit,
+    ) -> None:
+        self._edges = edges
+        self._ids = ids
+        self._dtype = dtype
+        self._array_of = array_of
+        self._max_open = max_open
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()  # runs are exchanged while nobody copies
+        self._held: dict[int, np.ndarray] = {}  # in the order in which they were put in
+        self._maps: Any = None
+        if kernel.compiled is not None and self._dtype.isnative:
+            signed = self._dtype.kind == "i"
+            self._maps = kernel.compiled.Maps(self._edges, self._dtype.itemsize, signed)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        settings = (self._edges, self._dtype, self._array_of, self._max_open, self._ids)
+        return RunReader, settings
+
+    def __contains__(self, run: object) -> bool:
+        """Return True if a run is held."""
+        return run in self._held
+
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+        if self._process != os.getpid():  # a fork copies no threads, one of which had the lock
+            self._forget()
+        with self._lock:
+            if self._maps is None:
+                super().read(spans, out, continues)
+            else:
+                self._gather(spans, out, Marks.of(continues, self._ids))
+
+    def _gather(self, spans: Spans, out: np.ndarray, marks: "Marks") -> None:
+        tables = (spans.row, spans.column, spans.start, spans.length)
+        ids = self._ids
+        done, missing = self._maps.gather(out, *tables, ids.largest, 0, *marks)
+        while done < len(spans.row):
+            span = tuple(int(table[done]) for table in tables)
+            if missing < 0:
+                ids.refuse(*span[2:])
+            runs = [run for run, _, _ in parts_in_runs(self._edges, *span[2:])]
+            if len(runs) > self._max_open:
+                self._copy(span, out, marks)
+                done += 1
+            else:
+                self._hold(runs)
+            done, missing = self._maps.gather(out, *tables, ids.largest, done, *marks)
+
+    def _read(self, run: int, offset: int, count: int) -> np.ndarray:
+        self._hold([run])
+        return self._held[run][offset : offset + count]
+
+    def _hold(self, runs: list[int]) -> None:
+        """Put in the runs of one span; those that were put in first make room."""
+        new = {run: self._array_of(run) for run in runs if run not in self._held}
+        num_dropped = max(0, len(self._held) + len(new) - self._max_open)
+        others = (run for run in self._held if run not in runs)
+        for run in list(itertools.islice(others, num_dropped)):
+            del self._held[run]
+            if self._maps is not None:
+                self._maps.drop(run)
+        for run, array in new.items():
+            self._held[run] = array
+            if self._maps is not None:
+                self._maps.put(run, array)
 
 
 class MixedReader(SpanReader):
-    """Spans of several sources, each read by its own reader."""
+    """Spans that are divided among several readers; `number_of` gives the reader of each span."""
 
-    def __init__(self, readers: Sequence[SpanReader]) -> None:
+    def __init__(
+        self,
+        readers: Sequence[SpanReader],
+        number_of: Callable[[Spans], np.ndarray] = operator.attrgetter("source"),
+    ) -> None:
         self._readers = readers
+        self._number_of = number_of
 
     def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+        numbers = self._number_of(spans)
         for number, reader in enumerate(self._readers):
-            mine = spans.source == number
+            mine = numbers == number
             if mine.any():
                 reader.read(spans.chosen(mine), out, continues)
 
     def follow(self, coming: Callable[[], Spans]) -> None:
         for number, reader in enumerate(self._readers):
-            reader.follow(functools.partial(_spans_of, coming, number))
+            reader.follow(functools.partial(self._coming_for, number, coming))
 
-
-def _spans_of(coming: Callable[[], Spans], source: int) -> Spans:
-    """Return the spans of one source among those to come."""
-    spans = coming()
-    return spans.chosen(spans.source == source)
-
-
-class PlainMaps:
-    """The NumPy twin of `kernel.compiled.Maps`: the same methods and results."""
-
-    def __init__(self, edges: np.ndarray) -> None:
-        self._edges = edges.tolist()
-        self._arrays: dict[int, np.ndarray] = {}
-
-    def put(self, run: int, tokens: np.ndarray) -> None:
-        self._arrays[run] = tokens
-
-    def drop(self, run: int) -> None:
-        del self._arrays[run]
-
-    def gather(
-        self,
-        out: np.ndarray,
-        row: np.ndarray,
-        column: np.ndarray,
-        start: np.ndarray,
-        length: np.ndarray,
-        largest: int,
-        first: int,
-        *marks_of: Any,
-    ) -> tuple[int, int]:
-        marks = Marks(*marks_of)
-        for span in range(first, len(row)):
-            to = int(column[span])
-            for run, offset, count in parts_in_runs(
-                self._edges, int(start[span]), int(length[span])
-            ):
-                if run not in self._arrays:
-                    return span, run
-                tokens = self._arrays[run][offset : offset + count]
-                if exceeds(tokens, largest):
-                    return span, -1
-                out[row[span], to : to + count] = tokens
-                marks.clear(row[span], to, tokens)
-                to += count
-        return len(row), -1
+    def _coming_for(self, number: int, coming: Callable[[], Spans]) -> Spans:
+        spans = coming()
+        return spans.chosen(self._number_of(spans) == number)
 
 
 class Marks(NamedTuple):
@@ -267,9 +233,3 @@ def exceeds(tokens: np.ndarray, largest: int) -> bool:
     """True if an id, seen as unsigned, is larger."""
     unsigned = tokens.view(np.dtype(f"u{tokens.itemsize}"))
     return largest < np.iinfo(unsigned.dtype).max and int(unsigned.max(initial=0)) > largest
-
-
-def _maps(edges: np.ndarray, dtype: np.dtype[Any]) -> Any:
-    if kernel.compiled is None or not dtype.isnative:
-        return PlainMaps(edges)
-    return kernel.compiled.Maps(edges, dtype.itemsize, dtype.kind == "i")

@@ -1,14 +1,7 @@
 """Hashes of the blocks of shards: so that a part of a shard can be checked without the rest.
 
-A dataset in a store has them in a file of their own, named by the hash of its manifest, since the
-manifest of a large dataset would become too long:
-
-    16 bytes    tokenmill-blocks
-    for each shard, in the order of the manifest:
-    16 bytes    the xxh3-128 of the shard, as in the manifest
-    8 bytes     for each block of 1 MiB: its xxh3-64, little-endian
-
-It is no part of the dataset: without it, shards are read whole.
+A dataset in a store has them in a file named by the hash of its manifest (docs/format.md), since
+the manifest of a large dataset would become too long. Without it, shards are read whole.
 """
 
 import itertools

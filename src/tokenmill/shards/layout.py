@@ -10,19 +10,6 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class ShardPlan:
-    """A shard that will be written: its name, and which tokens of which axis it holds."""
-
-    file: str
-    split: str
-    axis: int
-    start: int
-    stop: int
-    ends_split: bool
-    """True for the last shard of a split whose end may cut a document."""
-
-
-@dataclass(frozen=True)
 class Stretch:
     """The tokens [start, stop) of an axis that make one split."""
 
@@ -31,6 +18,14 @@ class Stretch:
     start: int
     stop: int
     cuts_document: bool = False
+    """True if its end may cut a document."""
+
+
+@dataclass(frozen=True)
+class ShardPlan(Stretch):
+    """A shard that will be written: a part of such a stretch, and its name."""
+
+    file: str = ""
 
 
 def shard_name(split: str, number: int) -> str:
@@ -44,16 +39,9 @@ def lay_out(stretches: list[Stretch], tokens_per_shard: int, first: int = 0) -> 
     for stretch in stretches:
         for start in range(stretch.start, stretch.stop, tokens_per_shard):
             stop = min(start + tokens_per_shard, stretch.stop)
-            plans.append(
-                ShardPlan(
-                    file=shard_name(stretch.split, first + len(plans)),
-                    split=stretch.split,
-                    axis=stretch.axis,
-                    start=start,
-                    stop=stop,
-                    ends_split=stretch.cuts_document and stop == stretch.stop,
-                )
-            )
+            cuts_document = stretch.cuts_document and stop == stretch.stop
+            file = shard_name(stretch.split, first + len(plans))
+            plans.append(ShardPlan(stretch.split, stretch.axis, start, stop, cuts_document, file))
     return plans
 
 

@@ -1,10 +1,8 @@
-"""The manifest of a dataset: what it holds, file by file, and how it was made.
+"""The manifest of a dataset: what it holds, file by file, and how it was made. See docs/format.md.
 
 It is written last, so a folder without one is not a dataset. It is untrusted input: every field
 is checked before anything is opened by it, and the sums in it must agree. It holds no clock, host
 name, worker count or absolute path: equal inputs and settings give equal bytes.
-
-docs/format.md is the specification; base/strict_json.py reads the JSON.
 """
 
 import os

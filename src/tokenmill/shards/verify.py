@@ -1,14 +1,10 @@
 """Is what is there what the manifest says? Everything wrong is listed, not only the first.
 
 Sizes, names and the files next to the shards are always compared. `full` reads every byte again:
-hashes, the index, the largest id, and that documents, and nothing else, end with the end-of-text id
-and begin with the begin token, where there is one. `subset="5%"` does that for a part of the
-shards: the same part every time.
-
-Cost of `full`: one pass at the speed of the disk, or about 1 GB/s on one core from the page cache;
-memory 16 MB. Of a dataset in a store, sizes are those that the store states, and shards are fetched
-one by one into a temporary folder. A damaged manifest is raised, not listed: nothing can be
-compared with it.
+hashes, the index, the largest id, and where end-of-text and begin tokens are; `subset="5%"` does
+that for a part of the shards, the same part every time. It is one pass at the speed of the disk, or
+about 1 GB/s on one core from the page cache; memory 16 MB. From a store, shards are fetched one by
+one into a temporary folder. A damaged manifest is raised: nothing can be compared with it.
 """
 
 import math
@@ -19,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +23,7 @@ import xxhash
 from tokenmill.base.address import WRITABLE, is_remote, join, split
 from tokenmill.base.hashing import hash_file, regular
 from tokenmill.errors import CorruptShardError
-from tokenmill.reading.frames import open_frames, unpacked_stream
-from tokenmill.reading.token_file import FRAMED
+from tokenmill.reading.frames import open_frames
 from tokenmill.shards.manifest import (
     FILE_NAME,
     ITEM_SIZE,
@@ -126,13 +120,6 @@ def read_blocks(folder: Path, entry: PackableEntry) -> Iterator[bytes | memoryvi
     with open(folder / entry.file, "rb", opener=regular) as file:
         while block := file.read(_BLOCK):
             yield block
-
-
-def unpacked(file: BinaryIO, entry: PackableEntry) -> BinaryIO:
-    """The content of an entry from its start, where its file is open already; owns the file."""
-    if entry.packed is None:
-        return file
-    return unpacked_stream(file, FRAMED, entry.packed.file, entry.num_bytes)
 
 
 def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:

@@ -4,10 +4,8 @@
         shard.write(ids)               # as often as needed, in order
         entry = shard.finish(ends)     # where documents end, in tokens, exclusive
 
-Ids are hashed while they are written. `finish` gives both files their names only when they are
-whole, then reads them again and compares: what the disk has is what was meant, or an error. With a
-`level` both files are compressed (reading/frames.py) and have `.zst` after their names; what the
-entry says about tokens and ends stays the same.
+`finish` gives both files their names only when they are whole, then reads them again and compares
+hashes. With a `level` both are compressed (reading/frames.py) and have `.zst` after their names.
 """
 
 from contextlib import ExitStack

@@ -10,9 +10,8 @@ does not hold all, the bytes of a row come alone.
 """
 
 import os
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -90,14 +89,11 @@ class StoreReader(BlockReader):
         keys_of = partial(_runs_of, blocks.edges, in_runs)
         reader = AheadReader(in_runs, ahead, keys_of, blocks.max_open // 2)
         if self._rows_come_alone and not blocks.all_cached:
-            return FarReader(reader, self._row_reader(edges, ids), blocks.cached_tokens)
+            rows = FetchAhead(RangeReader(self.files).read, REQUESTS_AHEAD)
+            alone = FileReader(edges, rows.take, ids)
+            far = AheadReader(alone, rows, partial(_parts_of, edges), ROWS_PLANNED)
+            return MixedReader([reader, far], partial(_is_far, blocks.cached_tokens))
         return reader
-
-    def _row_reader(self, edges: np.ndarray, ids: IdLimit) -> SpanReader:
-        """Return a reader that asks for the bytes of each span alone."""
-        rows = FetchAhead(RangeReader(self.files).read, REQUESTS_AHEAD)
-        reader = FileReader(edges, rows.take, ids)
-        return AheadReader(reader, rows, partial(_parts_of, edges), ROWS_PLANNED)
 
     @property
     def _rows_come_alone(self) -> bool:
@@ -192,25 +188,10 @@ class RangeReader(ShardReader):
         memoryview(out.data).cast("B")[:] = data
 
 
-class FarReader(SpanReader):
-    """Takes spans that end before a token of the axis from one reader, the others from another."""
-
-    def __init__(self, near: SpanReader, far: SpanReader, border: int) -> None:
-        self._readers = MixedReader([near, far])
-        self._border = border
-
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
-        self._readers.read(self._divided(spans), out, continues)
-
-    def follow(self, coming: Callable[[], Spans]) -> None:
-        self._readers.follow(partial(self._divide_coming, coming))
-
-    def _divide_coming(self, coming: Callable[[], Spans]) -> Spans:
-        return self._divided(coming())
-
-    def _divided(self, spans: Spans) -> Spans:
-        is_far = spans.start + spans.length > self._border
-        return replace(spans, source=is_far.astype(np.int64))
+def _is_far(border: int, spans: Spans) -> np.ndarray:
+    """Return True for each span that ends after this token of the axis."""
+    is_far: np.ndarray = spans.start + spans.length > border
+    return is_far
 
 
 def _known(file: TokenFile) -> ObjectStat:
@@ -228,8 +209,8 @@ def _runs_of(edges: np.ndarray, held: Container[int], spans: Spans) -> list[tupl
     """Return the runs that the spans need, in the order of their need, without those held."""
     first = np.searchsorted(edges, spans.start, side="right") - 1
     last = np.searchsorted(edges, spans.start + spans.length, side="left") - 1
-    _, needed = runs(first, last - first + 1)
-    return [(run,) for run in needed.tolist() if run not in held]
+    needed = runs(first, last - first + 1).tolist()
+    return [(run,) for run in needed if run not in held]
 
 
 def _parts_of(edges: np.ndarray, spans: Spans) -> list[tuple[int, ...]]:

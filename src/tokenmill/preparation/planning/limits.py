@@ -2,14 +2,11 @@
 
 A row of JSON lines, CSV or parquet is held whole, and so is any document where the tokenizer allows
 no cut. For one such document, on one worker at a time, half of the memory is kept free, or all that
-one worker leaves of it. What a byte of such a document costs at its peak was measured on 40 to 85
-MB of English, Cyrillic, emoji and one-letter lines, with every tokenizer: 8 to 14 bytes for JSON
-lines, 14 to 17 for CSV (the parser keeps four a character), 10 for parquet, and what the tokenizer
-says. The limit follows from the memory alone, never from the number of workers.
-
-The limits are next to the plan, not in it: under `--on_bad_input error` a larger document ends the
-run, and the same command with more memory resumes it. Where such documents are dropped, the limits
-of the first run hold to the end.
+one worker leaves of it: never a function of the number of workers. What a byte of it costs was
+measured on 40 to 85 MB of English, Cyrillic, emoji and one-letter lines, with every tokenizer: 8 to
+14 bytes for JSON lines, 14 to 17 for CSV (the parser keeps four a character), 10 for parquet, and
+what the tokenizer says. The limits are next to the plan, not in it: where a larger document ends
+the run, more memory resumes it; where it is dropped, the limits of the first run hold to the end.
 """
 
 import fcntl

@@ -23,7 +23,7 @@ from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.tokens.cuts import AT_CHARACTERS
-from tokenmill.tokens.load_tokenizer import from_state, load
+from tokenmill.tokens.load_tokenizer import find_begin_token, from_state, load, with_begin_token
 from tokenmill.tokens.tokenizer import Tokenizer
 
 PLAN_VERSION = 1
@@ -70,18 +70,24 @@ class Plan:
         return AT_CHARACTERS if self.settings.tokenizer == "chars" else self.tokenizer.cuts
 
     @property
+    def compares_lines(self) -> bool:
+        return self.settings.dedup == "lines"
+
+    @property
+    def compares_documents(self) -> bool:
+        """Whether documents are compared, if only to keep validation sets apart from the rest."""
+        return self.settings.dedup == "documents" or self.keeps_apart
+
+    @property
     def needs_hashes(self) -> bool:
         """Whether documents are compared, or split by their hash."""
-        settings = self.settings
-        return settings.val_fraction > 0 or settings.dedup == "documents" or self.keeps_apart
+        return self.settings.val_fraction > 0 or self.compares_documents
 
     @property
     def begin_token_id(self) -> int | None:
         """The id before every document, if there is one."""
         if self.settings.begin_token is None:
             return None
-        from tokenmill.tokens.begin_token import find_begin_token
-
         return find_begin_token(self.tokenizer, self.settings.begin_token)
 
     @property
@@ -191,8 +197,6 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
         return None
     tokenizer = load(name, end_of_text=settings.end_of_text, pattern=settings.token_pattern)
     if settings.begin_token is not None:
-        from tokenmill.tokens.begin_token import with_begin_token
-
         tokenizer = with_begin_token(tokenizer, settings.begin_token)
     return tokenizer
 

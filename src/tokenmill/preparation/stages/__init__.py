@@ -2,7 +2,7 @@
 
 unpack.py          large compressed files become text that can be cut into units
 unit_text.py       the text of units as it is encoded; here as it is in its files; its characters
-token_inputs.py    the documents of a dataset as text, where one is the input
+token_inputs.py    the documents of a dataset: one that is the input, or that is added to
 cleaned_text.py    the same, cleaned and without repeated lines; every line is hashed; examples
 duplicates.py      which lines or documents were seen before
 parts.py           encoded documents on disk, between encoding and the shards

@@ -64,7 +64,7 @@ def _write_tokens(
         ends.append(stops[(stops > 0) & (stops <= length)])
     assert writer.num_tokens == length, (shard, writer.num_tokens)
     found = np.concatenate(ends)
-    cut = shard.ends_split and (not len(found) or bool(found[-1] != writer.num_tokens))
+    cut = shard.cuts_document and (not len(found) or bool(found[-1] != writer.num_tokens))
     if cut:
         found = np.append(found, writer.num_tokens)  # the held-out part begins inside a document
     return found, cut

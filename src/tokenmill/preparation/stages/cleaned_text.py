@@ -1,10 +1,9 @@
 """The text of units, cleaned and without repeated lines.
 
-Lines are dropped before a text is encoded, so repeated ones must be known in advance: the stage
-`lines` hashes every line, and leaves 24 bytes for each. Reading and cleaning a text costs about as
-much as encoding it: if the disk has room, it is kept from hashing its lines until it is encoded. No
-receipt vouches for it, which would have to wait for the disk: it is compared with its hash when it
-is needed, and the source is read again where it is gone or damaged.
+Repeated lines must be known before a text is encoded: the stage `lines` hashes every line, and
+leaves 24 bytes for each. Reading and cleaning costs about as much as encoding: if the disk has
+room, the text is kept until it is encoded. No receipt vouches for it, which would have to wait for
+the disk: it is compared with its hash, and read again from the source where it is gone or damaged.
 """
 
 import os
@@ -51,13 +50,10 @@ def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
         yield clean_chunk(chunk, normalize=settings.clean, long_line=long_line)
 
 
-def hash_lines(out_dir: str, unit: int, first: int, search: Search, keep_text: bool) -> Receipt:
-    """Task: leave the line hashes of one unit, perhaps its text.
-
-    Unit 0 is unit `first` of the search.
-    """
+def hash_lines(out_dir: str, unit: int, search: Search, keep_text: bool) -> Receipt:
+    """Task: leave the line hashes of one unit, perhaps its text."""
     plan = load_plan(out_dir)
-    number = first + unit
+    number = search.first + unit
     min_chars = plan.settings.dedup_min_chars
     long_line = plan.settings.long_line
     counts = {"lines": 0, "bytes_in": 0}
@@ -74,7 +70,7 @@ def hash_lines(out_dir: str, unit: int, first: int, search: Search, keep_text: b
             counts["lines"] += len(chunk.lines)
             counts["bytes_in"] += chunk.bytes_in
 
-    path = kept_file(plan, number)
+    path = kept_file(plan, unit)
     with naming_source(plan, unit), new_file(path) if keep_text else nullcontext() as text:
         num_hashes = search.write_hashes(plan.workspace, number, hashed(text))
     facts = {
@@ -86,26 +82,22 @@ def hash_lines(out_dir: str, unit: int, first: int, search: Search, keep_text: b
     return plan.workspace.leave_receipt("lines", str(number), [f"{number}.hashes"], facts)
 
 
-def cleaned_text(plan: Plan, unit: int, lines: Search | None, first: int) -> Iterator[Chunk]:
-    """Yield the text of a unit after cleaning, without the lines that `lines` knows to be repeated.
-
-    Unit 0 is unit `first` of the search.
-    """
+def cleaned_text(plan: Plan, unit: int, lines: Search | None) -> Iterator[Chunk]:
+    """Yield the text of a unit after cleaning, without the lines that `lines` found repeated."""
     chunks = cleaned_chunks(plan, unit)
     repeated = np.empty(0, np.uint32)
     if lines is not None:
-        number = first + unit
-        repeated = lines.repeated(plan.workspace, number)
-        receipt = plan.workspace.receipt("lines", str(number)) or {}
-        file = _open_whole(kept_file(plan, number), receipt.get("kept_hash"))
+        repeated = lines.repeated(plan.workspace, unit)
+        receipt = plan.workspace.receipt("lines", str(lines.first + unit)) or {}
+        file = _open_whole(kept_file(plan, unit), receipt.get("kept_hash"))
         if file is not None:
             chunks = _kept_chunks(plan, unit, file, receipt["kept"])
     return drop_lines(chunks, repeated, normalize=plan.settings.clean)
 
 
-def kept_file(plan: Plan, number: int) -> Path:
-    """Return the path of the text that may be kept for a unit, by its number in the search."""
-    return plan.workspace.path("lines", f"{number}.text")
+def kept_file(plan: Plan, unit: int) -> Path:
+    """Return the path of the text that may be kept for a unit."""
+    return plan.workspace.path("lines", f"{unit}.text")
 
 
 def _open_whole(path: Path, digest: str | None) -> IO[bytes] | None:

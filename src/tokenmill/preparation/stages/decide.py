@@ -41,8 +41,6 @@ class Decision:
     """Whether the split is by hash; else all go to one axis."""
     documents: "Search | None"
     """Repeated documents, when they are to be dropped."""
-    first_unit: int = 0
-    """Number of part 0 among the units of the search."""
 
 
 class Decided(NamedTuple):
@@ -94,7 +92,7 @@ def decisions_on(plan: Plan, part: int, decision: Decision) -> np.ndarray:
         low = described.rows(plan)["hash"]["low"]
         decisions[low < np.uint64(math.ldexp(plan.settings.val_fraction, 64))] = VAL
     if decision.documents is not None:
-        repeated = decision.documents.repeated(plan.workspace, decision.first_unit + part)
+        repeated = decision.documents.repeated(plan.workspace, part)
         if decision.documents.held_out is not None:
             # Of a document that is on both sides, every copy on the later side is left out.
             hashes = described.rows(plan)["hash"].copy()

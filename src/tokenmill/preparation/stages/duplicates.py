@@ -2,21 +2,10 @@
 
 Every unit, part, or shard of an existing dataset leaves the hashes of its lines or documents, and
 the place of each: a number that grows in input order. They are spread over partitions of all
-hashes. A task searches one partition of all units and leaves what it found,
-by unit. Hashes that a batch of one unit repeats are set aside: a line that is everywhere is then in
-few rows. A large partition is spread once more, over scratch files: memory holds a million hashes.
-
-    lines/N.hashes           (hash, hash, place) of unit N by partition; last, what is set aside
-    lines/search-P.places    places of what is repeated in partition P, by unit
-
-Both files have rows of 8-byte numbers in buckets: partitions, or units. They come in batches. Of
-each batch, the first bucket comes first; rows of one bucket keep their order. At the end:
-
-    (batches, buckets + 1)   where each bucket of a batch begins, in rows, and where the last ends
-    (1,)                     the number of batches
-
-No index of hashes is kept with a dataset (it would be a quarter of its size): when documents are
-added, those of its shards are computed again.
+hashes, and a task searches one partition of all units. Hashes that a batch of one unit repeats are
+set aside: a line that is everywhere is then in few rows. A large partition is spread once more,
+over scratch files: memory holds a million hashes. No index of hashes is kept with a dataset (it
+would be a quarter of its size): when documents are added, those of its shards are computed again.
 """
 
 import math
@@ -50,7 +39,11 @@ PROBE = "A line of text,\twith  blanks \n\n and \u00e9\u4e2d.\n".encode()
 
 
 class BucketWriter:
-    """Writes a file of buckets; `finish` writes the table."""
+    """Writes rows of 8-byte numbers, batch after batch, each by bucket; `finish` adds a table.
+
+    The table is (batches, buckets + 1): where each bucket of a batch begins, in rows, and where the
+    last ends. Then comes the number of batches.
+    """
 
     def __init__(self, file: IO[bytes], num_buckets: int) -> None:
         self._file = file
@@ -112,6 +105,8 @@ class Search:
     seen on the other side: held out, or not."""
     num_hashes: int = 0
     """Of all units, when they are known."""
+    first: int = 0
+    """Units before the first new one: shards of the dataset that is added to."""
 
     @property
     def partitions(self) -> int:
@@ -176,11 +171,12 @@ class Search:
         facts = {"duplicates": int(counts.sum())}
         return workspace.leave_receipt(self.stage, name, [f"{name}.places"], facts)
 
-    def repeated(self, workspace: Workspace, number: int) -> np.ndarray:
-        """Return all ordinals of one unit that repeat something earlier, in the unit or before it.
+    def repeated(self, workspace: Workspace, unit: int) -> np.ndarray:
+        """Return all ordinals of a new unit that repeat something earlier, in it or before it.
 
         Where sides are compared, each hash is there once for every batch of the unit.
         """
+        number = self.first + unit
         places = [np.empty(0, WORD)]
         if self.held_out is None:
             places.append(self._read_hashes(workspace, number, self.partitions)[:, 2])
@@ -283,19 +279,19 @@ def hash_existing_documents(out_dir: str, number: int, search: Search) -> Receip
 def _hash_shard(
     plan: Plan, search: Search, number: int, hash_batch: Callable[[list[np.ndarray]], np.ndarray]
 ) -> Receipt:
-    from tokenmill.preparation.workspace.existing_dataset import old_documents
+    from tokenmill.preparation.stages.token_inputs import old_documents
 
     hashes = map(hash_batch, _in_batches(old_documents(plan, number), len, TOKENS_AT_ONCE))
     hashed = ((found, np.zeros(len(found), np.uint32)) for found in hashes)
     return _leave_hashes(plan.workspace, search, number, hashed)
 
 
-def hash_documents(out_dir: str, part: int, first: int, search: Search) -> Receipt:
-    """Task: leave the hashes of the documents of a part; part 0 is unit `first` of the search."""
+def hash_documents(out_dir: str, part: int, search: Search) -> Receipt:
+    """Task: leave the hashes of the documents of a part."""
     plan = load_plan(out_dir)
     hashes = load_parts(out_dir)[part].rows(plan)["hash"].copy()
     hashed = [(hashes, np.arange(len(hashes)))]
-    return _leave_hashes(plan.workspace, search, first + part, hashed)
+    return _leave_hashes(plan.workspace, search, search.first + part, hashed)
 
 
 def _leave_hashes(

@@ -8,10 +8,11 @@ one part. The files stay as they are, and only the hash of the whole document is
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import orjson
@@ -69,14 +70,12 @@ def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
     return map(EncodedUnit.from_receipt, receipts)
 
 
-def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None, first: int = 0) -> Receipt:
-    """Task: leave the encoded documents of one unit, in one part or several.
-
-    `lines` knows the repeated lines; there unit 0 is unit `first`.
-    """
+def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None) -> Receipt:
+    """Task: leave the encoded documents of one unit, in one part or several."""
     plan = load_plan(out_dir)
-    with naming_source(plan, unit), UnitEncoder(plan, unit, lines, first) as encoder:
-        for chunk in plan.workspace.noting(unit, text_of(plan, unit, lines, first)):
+    with naming_source(plan, unit), ExitStack() as task:
+        encoder = UnitEncoder(plan, unit, lines, task)
+        for chunk in plan.workspace.noting(unit, text_of(plan, unit, lines)):
             encoder.add(chunk)
         encoded = encoder.finish()
     files = [f"{file.name}.tokens" for part in encoded.parts for file in part.files]
@@ -85,38 +84,25 @@ def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None, first: i
     if lines is not None:
         from tokenmill.preparation.stages.cleaned_text import kept_file
 
-        kept_file(plan, first + unit).unlink(missing_ok=True)
+        kept_file(plan, unit).unlink(missing_ok=True)
     return receipt
 
 
 class UnitEncoder:
     """Encodes the chunks of one unit."""
 
-    def __init__(self, plan: Plan, unit: int, lines: "Search | None", first: int) -> None:
+    def __init__(self, plan: Plan, unit: int, lines: "Search | None", task: ExitStack) -> None:
         self._plan = plan
-        self._unit = unit
         self._lines = lines
-        self._first = first
-        self._encoder = TextEncoder(plan)
+        self._encoder = TextEncoder(plan, unit, task)
         self._counts = self._encoder.counts
-        self._dropped = self._encoder.dropped
         self._is_compared = plan.sources_of(unit)[0].kind == TOKENS
-        self._names = (f"{unit}.{number}" for number in count())
         self._long: LongDocuments | None = None
         """Made when the first piece of a long document is met."""
         self._bad_input: list[BadInputPlace] = []
         self._by_source: dict[int, int] = {}
         self._parts: list[Part] = []
         self._writer: PartWriter | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        if self._writer is not None:
-            self._writer.__exit__(*error)
-        if self._long is not None:
-            self._long.abandon(*error)
 
     def add(self, chunk: Chunk) -> None:
         """Encode the texts of a chunk."""
@@ -130,9 +116,7 @@ class UnitEncoder:
             if self._long is None:
                 from tokenmill.preparation.stages.long_documents import LongDocuments
 
-                self._long = LongDocuments(
-                    self._plan, self._unit, self._encoder, self._names, self._first_pieces
-                )
+                self._long = LongDocuments(self._encoder, self._first_pieces)
             self._parts += self._long.add(chunk)
 
     def finish(self) -> EncodedUnit:
@@ -143,7 +127,7 @@ class UnitEncoder:
         return EncodedUnit(
             parts=tuple(self._parts),
             counts=dict(self._counts),
-            dropped=dict(self._dropped),
+            dropped=dict(self._encoder.dropped),
             documents_by_source=[*self._by_source.values()] or [self._counts["documents_in"]],
             bad_input=self._bad_input,
         )
@@ -152,8 +136,7 @@ class UnitEncoder:
         """Yield the pieces at the beginning of a later unit, which begins inside a document."""
         # A cut is found within a few words; but repeated lines are numbered in usual chunks.
         plan = self._plan if self._lines else replace(self._plan, chunk_bytes=SEAM_BYTES)
-        chunks = text_of(plan, unit, self._lines, self._first)
-        return (chunk for chunk in chunks if chunk.texts)
+        return (chunk for chunk in text_of(plan, unit, self._lines) if chunk.texts)
 
     def _count(self, chunk: Chunk) -> None:
         self._counts.update(
@@ -163,7 +146,7 @@ class UnitEncoder:
             lines_dropped=chunk.dropped_lines,
             documents_in=sum(chunk.dropped.values()),
         )
-        self._dropped.update(chunk.dropped)
+        self._encoder.dropped.update(chunk.dropped)
         # Lines are counted from the beginning of the unit, or of their file.
         before = 0 if chunk.by_source else self._counts["lines"]
         for place in chunk.places[: MOST_PLACES - len(self._bad_input)]:
@@ -186,7 +169,7 @@ class UnitEncoder:
         if self._is_compared:
             self._encoder.check_same_text(full, ids, ends)
         if self._writer is None:
-            self._writer = PartWriter(self._plan, next(self._names))
+            self._writer = PartWriter(self._plan, next(self._encoder.names), self._encoder.task)
         self._writer.add(ids, ends)
         if self._writer.num_tokens >= TOKENS_PER_FILE:
             self._close_part()
@@ -198,9 +181,13 @@ class UnitEncoder:
 
 
 class TextEncoder:
-    """Encodes texts of a plan, and counts what the accounts must know of them."""
+    """Encodes texts of a unit, and counts what the accounts must know of them."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, unit: int, task: ExitStack) -> None:
+        self.plan = plan
+        self.unit = unit
+        self.task = task
+        self.names = (f"{unit}.{number}" for number in count())
         self.tokenizer: Tokenizer = plan.tokenizer
         self.begin_token_id = plan.begin_token_id
         specials = self.tokenizer.special_ids.items()

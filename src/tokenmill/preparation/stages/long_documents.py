@@ -1,22 +1,16 @@
-"""Long documents: those that are read in pieces, because they do not fit into memory or a unit.
+"""Long documents: read in pieces, because they do not fit into memory or a unit.
 
-A piece ends wherever its reader stopped, mostly at the end of a line. It is encoded up to a cut: a
-place where cutting cannot change the ids (`tokenizer.cuts`). All units that a document runs through
-are encoded at the same time, and each answers for one stretch of it:
-
-    from the first cut in its own text     (or from the beginning of the document, if that is here)
-    up to the first cut in the next unit   (or to the end of the document)
-
-Both neighbours of a seam find the same cut, since it depends on the text of the later unit alone:
-it is looked for after the first word there, before which newlines depend on what comes earlier. A
-unit without any cut in its text answers for nothing, and the one before it reads on.
-
-`join_units` puts the stretches together: the document is then one part, with ids in several files.
+A piece is encoded up to a cut: a place where cutting cannot change the ids (`tokenizer.cuts`). All
+units that a document runs through are encoded at the same time. Each answers for one stretch: from
+the first cut in its own text (or the beginning of the document) up to the first cut in the next
+unit (or the end of the document). Both neighbours of a seam find the same cut, since it depends on
+the text of the later unit alone: it is looked for after the first word there, before which newlines
+depend on what comes earlier. A unit without any cut answers for nothing, and the one before it
+reads on. `join_units` makes one part of the stretches, with ids in several files.
 """
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import xxhash
@@ -47,23 +41,14 @@ _HASHED_AT_ONCE = 1 << 20  # ids
 class LongDocuments:
     """Encodes the stretches of long documents that one unit answers for.
 
-    `names` gives names for files, `pieces_of` the pieces at the beginning of a later unit.
+    `pieces_of` gives the pieces at the beginning of a later unit.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        unit: int,
-        encoder: TextEncoder,
-        names: Iterator[str],
-        pieces_of: Callable[[int], Iterator[Chunk]],
-    ) -> None:
-        self._plan = plan
-        self._unit = unit
+    def __init__(self, encoder: TextEncoder, pieces_of: Callable[[int], Iterator[Chunk]]) -> None:
+        self._plan = encoder.plan
         self._encoder = encoder
-        self._names = names
         self._pieces_of = pieces_of
-        self._head = Head(plan)
+        self._head = Head(encoder.plan)
         """The text before the first cut, where the unit begins inside a document."""
         self._stretch: Stretch | None = None
 
@@ -71,13 +56,13 @@ class LongDocuments:
         """Take in the next piece; the part of the document that ends with it, if it has any ids."""
         (text,) = piece.texts
         if piece.continues is Edge.NONE:
-            self._stretch = Stretch(self._plan, self._encoder, self._names, b"")
+            self._stretch = Stretch(self._encoder, b"")
         elif self._stretch is None:
             self._head.add(text)
             if self._head.cut is None:
                 return []  # the unit before answers for it
             before, text = self._head.text[: self._head.cut], self._head.text[self._head.cut :]
-            self._stretch = Stretch(self._plan, self._encoder, self._names, before)
+            self._stretch = Stretch(self._encoder, before)
         self._stretch.add(text, had_text=bool(piece.shortened))
         if piece.open is not Edge.NONE:
             self._stretch.encode_to_last_cut()
@@ -88,7 +73,7 @@ class LongDocuments:
         """Read on to the next cut, if the unit ends inside a document; its part."""
         if self._stretch is None:
             return []
-        for unit in range(self._unit + 1, len(self._plan.units)):
+        for unit in range(self._encoder.unit + 1, len(self._plan.units)):
             head = Head(self._plan)
             for piece in self._pieces_of(unit):
                 head.add(piece.texts[0])
@@ -102,11 +87,6 @@ class LongDocuments:
                 self._stretch.had_text |= bool(piece.shortened)
             self._stretch.add(head.text, had_text=False)
         raise AssertionError("the last unit of a file leaves no document open")
-
-    def abandon(self, *error: Any) -> None:
-        """Give up the document that is being written, because of an error."""
-        if self._stretch is not None:
-            self._stretch.abandon(*error)
 
     def _end(self) -> list[Part]:
         """Write the end of the document; its part, or none if it turned out to be empty."""
@@ -146,12 +126,9 @@ class Head:
 class Stretch:
     """Writes the ids of one stretch of a document; `before` is the text that comes before it."""
 
-    def __init__(
-        self, plan: Plan, encoder: TextEncoder, names: Iterator[str], before: bytes
-    ) -> None:
-        self._plan = plan
+    def __init__(self, encoder: TextEncoder, before: bytes) -> None:
+        self._plan = encoder.plan
         self._encoder = encoder
-        self._names = names
         self._is_beginning = not before
         self._before = before[-_CONTEXT:]
         self._pending = b""
@@ -195,7 +172,7 @@ class Stretch:
 
     def write(self, ids: np.ndarray) -> None:
         if self._writer is None:
-            self._writer = TokenWriter(self._plan, next(self._names))
+            self._writer = TokenWriter(self._plan, next(self._encoder.names), self._encoder.task)
         self._writer.write(ids)
         if self._writer.num_tokens >= TOKENS_PER_FILE:
             self._close_file()
@@ -204,11 +181,6 @@ class Stretch:
         if self._writer is not None:
             self._files.append(self._writer.close())
             self._writer = None
-
-    def abandon(self, *error: Any) -> None:
-        """Give up the file that is being written, because of an error."""
-        if self._writer is not None:
-            self._writer.__exit__(*error)
 
     def part(self, num_documents: int) -> Part:
         """Close the stretch; the table is written where its document is whole."""

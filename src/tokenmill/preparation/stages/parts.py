@@ -1,6 +1,4 @@
-"""Parts: encoded documents on disk, between encoding and the shards.
-
-A part holds whole documents:
+"""Parts: encoded documents on disk, between encoding and the shards. A part holds whole documents:
 
     N.M.tokens   ids in the width of the dataset, each document followed by the end-of-text id, and
                  preceded by the begin token, if one is asked for
@@ -14,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import numpy as np
 
@@ -81,24 +79,18 @@ def split_of(plan: Plan, part: Part) -> str | None:
 
 
 class TokenWriter:
-    """Writes one file of ids; leaving a `with` statement by an error gives it up."""
+    """Writes one file of ids; it is given up if an error ends the `task` before it is closed."""
 
-    def __init__(self, plan: Plan, name: str) -> None:
+    def __init__(self, plan: Plan, name: str, task: ExitStack) -> None:
         self._plan = plan
         self._name = name
         self.num_tokens = 0
-        self._files = ExitStack()
+        self._files = task.enter_context(ExitStack())
         self._tokens = self._open("tokens")
 
     def _open(self, kind: str) -> IO[bytes]:
         path = self._plan.workspace.path(FOLDER, f"{self._name}.{kind}")
         return self._files.enter_context(new_file(path))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._files.__exit__(*error)
 
     def write(self, ids: np.ndarray) -> None:
         self._tokens.write(ids.astype(self._plan.dtype, copy=False).data)
@@ -112,8 +104,8 @@ class TokenWriter:
 class PartWriter(TokenWriter):
     """Writes one part of short documents; the caller leaves the receipt."""
 
-    def __init__(self, plan: Plan, name: str) -> None:
-        super().__init__(plan, name)
+    def __init__(self, plan: Plan, name: str, task: ExitStack) -> None:
+        super().__init__(plan, name, task)
         self._num_documents = 0
         self._rows = self._open("rows")
 

@@ -1,7 +1,7 @@
-"""A dataset as the input of a preparation: its documents become text again.
+"""The documents of a dataset: as text, where it is the input; as ids, where others are added to it.
 
-Each split is a source of kind `tokens`, and a unit of it is a range of documents. What a dataset
-adds to its documents (the end-of-text id, a begin token) is taken off before they are decoded.
+As an input, each split is a source of kind `tokens`, and a unit of it is a range of documents. What
+a dataset adds to its documents (the end-of-text id, a begin token) is taken off.
 """
 
 import functools
@@ -14,13 +14,16 @@ from tokenmill import dataset
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError, NotADatasetError, PrepareError, TokenmillError
 from tokenmill.formats.held_out import ALL, stated
+from tokenmill.preparation.planning.plan import PREVIOUS_FILE, Plan
 from tokenmill.preparation.planning.val_inputs import name_of_split
+from tokenmill.shards.manifest import Manifest
 from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.text.inputs.sources import in_order
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.chunks import Chunk, ReadRules, RowReader
 
 _BYTES_PER_TOKEN = 4  # of text, about
+_TOKENS_AT_ONCE = 1 << 20
 
 
 def find_splits(path: str | os.PathLike[str]) -> list[Source]:
@@ -55,7 +58,7 @@ def _stamp(data: TokenDataset) -> int:
 
 
 @functools.lru_cache(maxsize=8)
-def _open_split(path: str, name: str) -> TokenDataset:
+def _open_split(path: str, name: str, version: str | None = None) -> TokenDataset:
     data = dataset.open(path, name)
     if not data.knows_documents:
         raise NotADatasetError(
@@ -94,13 +97,12 @@ def read_documents(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chu
     most = max(1, rules.chunk_bytes // _BYTES_PER_TOKEN)
     reader = RowReader(source, rules)
     document = unit.start
-    while len(ends):
-        count = max(1, int(ends.searchsorted(start + most, side="right")))
-        num_tokens = int(ends[count - 1] - start)
+    for begin, some in _in_chunks(start, ends, most):
+        num_tokens = int(some[-1] - begin)
         chunk = reader.chunk = Chunk([], bytes_in=num_tokens * data.dtype.itemsize)
         if chunk.bytes_in > rules.large_document_bytes:
             rules.on_large(True)
-        for text in _texts(data, start, ends[:count]):
+        for text in _texts(data, begin, some):
             if len(text) > rules.max_document_bytes:
                 reader.large_row(document, "it", len(text))
             else:
@@ -108,6 +110,13 @@ def read_documents(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chu
             document += 1
         chunk.drop_empty()
         yield chunk
+
+
+def _in_chunks(start: int, ends: np.ndarray, most: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield where some documents begin, and their ends: up to `most` tokens, or one document."""
+    while len(ends):
+        count = max(1, int(ends.searchsorted(start + most, side="right")))
+        yield start, ends[:count]
         start = int(ends[count - 1])
         ends = ends[count:]
 
@@ -134,3 +143,21 @@ def _texts(data: TokenDataset, start: int, ends: np.ndarray) -> list[bytes]:
     ids[lasts[lasts < stops]] = data.tokenizer.end_of_text_id
     texts: list[bytes] = data.tokenizer.decode_batch(ids, lasts, firsts)
     return texts
+
+
+def old_documents(plan: Plan, number: int) -> Iterator[np.ndarray]:
+    """Yield the ids of every document that ends in shard `number`, whatever shards it starts in.
+
+    They come without end-of-text, which a document lacks that the held-out end cut in two, and
+    without begin token, which the second half of such a document lacks.
+    """
+    manifest = Manifest.parse((plan.workspace.root / PREVIOUS_FILE).read_bytes())
+    splits = {name: range(len(split.shards)) for name, split in manifest.splits.items()}
+    name, shard = [(name, shard) for name, shards in splits.items() for shard in shards][number]
+    data = _open_split(plan.destination or str(plan.workspace.out_dir), name, plan.previous)
+    start, stop = data.shard_starts[shard : shard + 2].tolist()
+    first, _ = data.document_range(data.document_at(start))
+    for begin, ends in _in_chunks(first, data.document_ends(start, stop), _TOKENS_AT_ONCE):
+        for ids in np.split(data.tokens(begin, int(ends[-1])), ends[:-1] - begin):
+            ids = ids[1:] if ids[0] == plan.begin_token_id else ids
+            yield ids[:-1] if len(ids) and ids[-1] == plan.tokenizer.end_of_text_id else ids

@@ -23,16 +23,13 @@ if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
 
 
-def text_of(plan: Plan, unit: int, lines: "Search | None", first: int) -> Iterator[Chunk]:
-    """Yield the text of a unit as it is encoded.
-
-    `lines` knows the repeated lines; there unit 0 is unit `first`.
-    """
+def text_of(plan: Plan, unit: int, lines: "Search | None") -> Iterator[Chunk]:
+    """Yield the text of a unit as it is encoded, without the lines that `lines` found repeated."""
     if lines is None and not plan.settings.clean:
         return read_chunks(plan, unit)
     from tokenmill.preparation.stages.cleaned_text import cleaned_text
 
-    return cleaned_text(plan, unit, lines, first)
+    return cleaned_text(plan, unit, lines)
 
 
 def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
@@ -127,7 +124,7 @@ def find_characters(out_dir: str, unit: int) -> Receipt:
     characters: set[str] = set()
     num_bytes = 0
     with naming_source(plan, unit):
-        for chunk in plan.workspace.noting(unit, text_of(plan, unit, None, 0)):
+        for chunk in plan.workspace.noting(unit, text_of(plan, unit, None)):
             characters |= chars_of(chunk.texts)
             num_bytes += chunk.bytes_in
     facts = {"characters": "".join(sorted(characters)), "counts": {"bytes_in": num_bytes}}

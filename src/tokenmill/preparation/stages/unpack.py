@@ -1,11 +1,9 @@
 """unpack: the text of a large compressed file is put into the work folder, for all workers to read.
 
 A compressed file can only be read from its beginning. One that is a large part of the input is cut
-into units of its compressed bytes (`text/inputs/units.py`). The task that unpacks it notes where
-the text of each unit ends, and units are then read as those of any text file:
-
-    unpacked/N.text    the text of source N
-    unpacked/N.ends    where the text of each of its units ends: 8 bytes each
+into units of its compressed bytes (`text/inputs/units.py`). The task that unpacks it notes in
+`N.ends` where the text of each unit ends (8 bytes each), and units of `N.text` are then read as
+those of any text file.
 """
 
 from bisect import bisect_left, bisect_right

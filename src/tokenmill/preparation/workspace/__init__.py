@@ -1,9 +1,5 @@
 """The folder a preparation works in, and the place its result goes to.
 
-A preparation works in `OUT/.preparation/`. Whatever is there can be thrown away and done again;
-finished tasks are known by their receipts, and OUT is not a dataset until its manifest is written,
-last.
-
 work_folder.py       `.preparation/`: its files, tasks and their receipts
 receipt_log.py       finished tasks: each process writes a log, everyone reads all
 target.py            a new folder, a dataset that is added to, or one that is replaced

@@ -6,21 +6,16 @@ dataset or not, and opening a dataset does not read a million names.
 """
 
 import itertools
-import os
-import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import orjson
 import xxhash
 
-from tokenmill.base.address import join
 from tokenmill.base.atomic import write_atomically
-from tokenmill.base.hashing import regular
 from tokenmill.errors import (
     CorruptShardError,
     FormatError,
@@ -28,7 +23,6 @@ from tokenmill.errors import (
     TokenizerMismatchError,
 )
 from tokenmill.preparation.planning.plan import (
-    PREVIOUS_FILE,
     Plan,
     list_differences,
     load_tokenizer,
@@ -42,11 +36,8 @@ from tokenmill.shards.manifest import (
     FILE_NAME,
     FileEntry,
     Manifest,
-    PackableEntry,
-    ShardEntry,
     SourceEntry,
 )
-from tokenmill.shards.verify import unpacked
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
 from tokenmill.tokens.tokenizer import Tokenizer
@@ -274,66 +265,3 @@ def _joined(sources: Sequence[SourceEntry], depth: int) -> tuple[SourceEntry, ..
         together = SourceEntry(folder, num_bytes, num_documents, len(files))
         joined.append(together if len(files) > 1 else files[0])
     return tuple(joined)
-
-
-def old_documents(plan: Plan, number: int) -> Iterator[np.ndarray]:
-    """Yield the ids of every document that ends in shard `number`, whatever shards it starts in.
-
-    They come without end-of-text, which a document lacks that the held-out end cut in two, and
-    without begin token, which the second half of such a document lacks.
-    """
-    manifest = Manifest.parse((plan.workspace.root / PREVIOUS_FILE).read_bytes())
-    splits = [split.shards for split in manifest.splits.values()]
-    shards, at = [(shards, at) for shards in splits for at in range(len(shards))][number]
-    tokens, ends = _tokens_and_ends(plan, shards[at])
-    if not len(ends):
-        return
-    before: list[np.ndarray] = []  # what earlier shards hold of the first document
-    for earlier in reversed(shards[:at]):
-        earlier_tokens, earlier_ends = _tokens_and_ends(plan, earlier)
-        before.insert(0, earlier_tokens[earlier_ends[-1] if len(earlier_ends) else 0 :])
-        if len(earlier_ends):
-            break
-    start = 0
-    for stop in ends.tolist():
-        ids = np.concatenate([*before, tokens[start:stop]]) if before else tokens[start:stop]
-        ids = ids[1:] if ids[0] == plan.begin_token_id else ids
-        yield ids[:-1] if len(ids) and ids[-1] == plan.tokenizer.end_of_text_id else ids
-        start = stop
-        before = []
-
-
-def _tokens_and_ends(plan: Plan, shard: ShardEntry) -> tuple[np.ndarray, np.ndarray]:
-    return _content(plan, shard).view(plan.dtype), _content(plan, shard.ends).view("<i8")
-
-
-def _content(plan: Plan, entry: PackableEntry) -> np.ndarray:
-    """Map the bytes of a file; unpacked or fetched, they take no room once the array is gone."""
-    if entry.num_bytes == 0:
-        return np.empty(0, np.uint8)
-    path = plan.workspace.out_dir / entry.on_disk.file
-    if plan.destination is None and entry.packed is None:
-        return np.memmap(path, np.uint8, mode="r")
-    file: Any
-    if plan.destination is None:
-        file = os.fdopen(regular(path), "rb")
-    else:
-        from tokenmill.stores.object_file import ObjectFile
-
-        file = ObjectFile(join(plan.destination, entry.on_disk.file), hashed=True)
-    hasher = xxhash.xxh3_128()
-    with (
-        tempfile.TemporaryFile(dir=plan.workspace.root) as copy,
-        unpacked(file, entry) as source,
-    ):
-        while block := source.read(4 << 20):
-            hasher.update(block)
-            copy.write(block)
-        copy.flush()
-        if hasher.hexdigest() != entry.xxh3_128:
-            raise CorruptShardError(
-                f"{join(str(plan.destination or plan.workspace.out_dir), entry.on_disk.file)} is "
-                f"not what its manifest says (xxh3-128 {entry.xxh3_128})",
-                hint="the file was replaced or damaged; nothing was added",
-            )
-        return np.memmap(copy, np.uint8, mode="r")

@@ -2,11 +2,10 @@
 
     receipts/STAGE/PID-RANDOM.log       HASH NAME JSON, one line per finished task
 
-One call writes a line, and each line starts on a new line whatever is before it: so a process that
-is killed can lose the last line of its own log, and no other. HASH is the xxh3-64 of the rest: a
-line that is cut or changed counts as none. Only the positions of lines are remembered, and only
-what was added since is read the next time: 300,000 finished tasks are looked up in a second, and
-take 50 MB.
+One call writes a line, and each starts on a new line whatever is before it: so a killed process can
+lose the last line of its own log, and no other. HASH is the xxh3-64 of the rest: a line that is cut
+or changed counts as none. Only positions of lines are remembered, and only what was added since is
+read the next time: 300,000 finished tasks are looked up in a second, and take 50 MB.
 """
 
 import os

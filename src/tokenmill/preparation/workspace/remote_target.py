@@ -1,12 +1,7 @@
 """Where a preparation into a bucket goes: a new prefix, a dataset that is added to, or replaced.
 
 New objects are written under names that no manifest uses, and the manifest last, on the condition
-that it is still the one that was seen at the start. So a reader sees the old dataset or the new
-one, never a part of both. Each shard goes up when it is finished, and what the store called it (its
-ETag) is kept in the receipt, and compared before the manifest is written: an object that somebody
-else replaced is noticed. What replaces a dataset goes into its own folder below the prefix
-(`v-0123456789abcdef/`). The objects of the dataset before stay for its readers, until the next
-`--overwrite`.
+that it is still the one that was seen at the start: docs/storage.md, "Output".
 """
 
 import re
@@ -57,11 +52,7 @@ UPLOADED = "uploaded"
 
 @dataclass(frozen=True)
 class Claim:
-    """What this work folder says of a prefix: an object that is put where there is none.
-
-    Of two preparations that go to one place, one gets it and the other stops before it has done any
-    work. It belongs to a work folder, so a run that was killed resumes with it.
-    """
+    """What this work folder says of a prefix: an object that is put where there is none."""
 
     address: str
     """Where the dataset goes."""

@@ -1,26 +1,8 @@
 """The folder `.preparation/` inside the output: everything that is needed to resume.
 
-    plan.json            inputs, settings, units; written first
-    lock                 who is writing
-    claim                the same, as it is said in a bucket
-    shared               several machines work here
-    failed               an input could not be read; it may be repaired before the next run
-    standard-input-HASH  what came from standard input, named by its content
-    under-way            bytes read of each unit of the running stage, to be shown
-    published            hash of the manifest, written right before the manifest itself
-    unpacked/N.text      text of a large compressed input, with N.ends, where it is cut
-    lines/N.hashes       hashes of the lines of unit N (only with line deduplication)
-    lines/N.text         its cleaned text, if there is room, until it is encoded
-    units/N.M.tokens     encoded documents of unit N, with N.M.rows, a table of them
-    parts.json           all of these in order
-    words/, all-words/   counted words (only where a tokenizer is trained)
-    shards/              receipts of finished shards; the shards themselves are in their places
-    receipts/STAGE/      the receipts of each of these: written after it, so it proves it is whole
-
-A task is a function of the output folder, its number and a few small values. It writes under a
-temporary name, renames, then leaves the receipt: it can be killed anywhere, run twice, or run by
-two machines together, and the result is the same. `stage_table.py` knows the receipts of each
-stage: so many machines share a stage without talking to each other.
+CONTRIBUTING.md lists its files. A task is a function of the output folder, its number and a few
+small values. It writes under a temporary name, renames, then leaves its receipt: it can be killed
+anywhere, run twice, or run by two machines together, and the result is the same.
 """
 
 import functools
