@@ -99,11 +99,10 @@ class RayExecutor(Executor):
 
 
 def _import_quietly() -> Any:
-    """Ray, which says nothing by itself unless the environment asks for it.
+    """Import Ray so that it says nothing, unless the program has imported it before.
 
-    When a worker dies, Ray prints a page for each attempt, on standard output, before or after our
-    one error. Its own logs, in /tmp/ray on each node, have all of it. A program that has imported
-    Ray by itself keeps its own settings.
+    When a worker dies, it prints a page for each attempt, on standard output, around our one error.
+    Its own logs, in /tmp/ray on each node, have all of it.
     """
     if "ray" not in sys.modules:
         os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")

@@ -94,10 +94,9 @@ class TorchBatch:
     def for_hugging_face(self) -> dict[str, Tensor]:
         """`{"input_ids", "labels"}` for a causal model of transformers, which shifts labels itself.
 
-        Both are the T + 1 tokens of the window, so the model's loss is over exactly our T targets
-        and none is lost. The model sees T + 1 tokens: for a context of 1024 use block_size=1023.
-        Rows of documents also have `position_ids`, which start again with each document.
-        With `MaskTokens` they are T inputs and T labels, for masked models, which do not shift.
+        Both are the T + 1 tokens of the window: for a context of 1024 use block_size=1023. Rows of
+        documents also have `position_ids`, which start again with each document. With `MaskTokens`
+        they are T inputs and T labels, for masked models, which do not shift.
         """
         if self.labels_are_inputs:
             return {"input_ids": self.inputs, "labels": self.labels}

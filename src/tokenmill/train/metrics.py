@@ -73,10 +73,7 @@ class RunRecord:
                 self._tensorboard.add_text(name, str(value), step)
 
     def draw(self, trained_on: Html | None = None) -> None:
-        """Write the curve so far, as loss.svg, and all losses in run.html.
-
-        The part of the page on what was `trained_on` is kept until another one is given.
-        """
+        """Write loss.svg and run.html; its part `trained_on` is kept until another is given."""
         self._trained_on = trained_on or self._trained_on
         if self._file is None:
             return
@@ -149,8 +146,5 @@ class TextBytes:
 
 
 def bits_per_byte(loss: float, num_targets: float, num_bytes: float) -> float | None:
-    """The loss of a target, in nats, as bits for each byte; None where bytes are not known.
-
-    It is comparable between tokenizers, where loss per token is not.
-    """
+    """The loss of a target, in nats, as bits for each byte; None where bytes are not known."""
     return loss / math.log(2) * num_targets / num_bytes if num_bytes else None
