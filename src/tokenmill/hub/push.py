@@ -1,8 +1,7 @@
 """Push a dataset to the Hugging Face hub: verified first, then all of it in one commit.
 
-The files that the manifest names, the manifest, the card, and a decoded sample for the viewer;
-nothing else that may be in the folder. The large files go up before the commit is made, so a push
-that stops leaves no half dataset, and the next one does not send again what has arrived.
+The large files go up before the commit is made, so a push that stops leaves no half dataset, and
+the next one does not send again what has arrived. docs/hub.md lists the files.
 """
 
 import io
@@ -91,11 +90,7 @@ def upload(
 
 
 def _push(
-    hub: Hub,
-    local: dict[str, Path],
-    extra: dict[str, bytes],
-    private: bool,
-    message: str,
+    hub: Hub, local: dict[str, Path], extra: dict[str, bytes], private: bool, message: str
 ) -> Upload:
     package = hub_package()
     api = hub.api

@@ -29,15 +29,13 @@ _NOWHERE = (-1, -1)
 class TokenDataLoader(DataLoader[Any]):
     """One epoch per pass (or endless, `epochs=None`) of the batches of this rank.
 
-    For Lightning, Fabric and LitGPT (`items="window"`), and for loops built on DataLoader. It has
-    the state protocol of torchdata, `state_dict` and `load_state_dict`. Its dataset is iterable,
-    so no framework replaces its sampler; it finds its rank itself.
+    Its dataset is iterable, so no framework replaces its sampler; it finds its rank itself.
 
     `items` is the form of a batch: `pair`, `dict`, `hugging_face`, `window` (see `batch_as`) or
-    `batch` (a TorchBatch, the only one with documents). `batch_size` counts the rows of ONE rank.
-    With `from_start` every pass begins at the first batch, as validation wants it. `num_workers`
-    and `workers` are for DataLoader: prefetch_factor, persistent_workers, pin_memory, timeout,
-    multiprocessing_context. Further arguments are those of `tokenmill.BatchLoader`.
+    `batch` (a TorchBatch, the only one with documents). `batch_size` counts the rows of ONE
+    rank. With `from_start` every pass begins at the first batch, as validation wants it.
+    `num_workers` and `workers` (prefetch_factor, persistent_workers, pin_memory, ...) are for
+    DataLoader. Further arguments are those of `tokenmill.BatchLoader`.
     """
 
     @takes_keywords_of(BatchLoader)

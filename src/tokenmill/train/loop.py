@@ -56,9 +56,8 @@ class TrainResult:
 class Validation:
     """Fixed batches of one validation set: the same windows on any number of ranks.
 
-    The first batches of one fixed shuffle are read once and kept; windows whatever the rows of the
-    training are. Ranks take turns on whole batches, and the sums are put together in batch order:
-    the loss has the same bits on any number of ranks of one kind of machine.
+    They are windows, whatever the rows of the training are. Ranks take turns on whole batches, and
+    the sums are put together in batch order: the loss has the same bits on any number of ranks.
     """
 
     def __init__(self, name: str, data: TrainingData, config: TrainConfig) -> None:

@@ -1,8 +1,4 @@
-"""The numbers of a run: in metrics.jsonl always, in TensorBoard and W&B when asked for.
-
-A resumed run first drops the lines after the step it resumes from, so that the file reads as
-that of a run that was never stopped (but for the timings).
-"""
+"""The numbers of a run: in metrics.jsonl always, in TensorBoard and W&B when asked for."""
 
 import importlib.util
 import json

@@ -1,8 +1,7 @@
 """The data of a run: one of four ways of naming it, and the facts that the model needs.
 
-`open_run` opens it again as it was at the last checkpoint, to look at what was trained on; it
-needs no torch. Its steps are those of the data, counted from 0 and of all ranks together: step 12
-is what `--skip_steps 12` leaves out.
+`open_run` opens it again as it was at the last checkpoint, without torch. Its steps are those of
+the data, counted from 0 over all ranks together: step 12 is what `--skip_steps 12` leaves out.
 """
 
 import json

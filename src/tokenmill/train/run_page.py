@@ -10,16 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmill.base.human import plural
-from tokenmill.base.markup import (
-    Html,
-    Plot,
-    column_chart,
-    join,
-    number,
-    tag,
-    ticks,
-    whole_page,
-)
+from tokenmill.base.markup import Html, Plot, column_chart, join, number, tag, ticks, whole_page
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.edits.usage import SourceUsage
 from tokenmill.train.edits_file import words_of
