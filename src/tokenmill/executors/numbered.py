@@ -39,12 +39,10 @@ class JobPart:
 
 @dataclass(frozen=True)
 class StageReport:
-    """Tasks of one stage: done before, run here, and missing."""
+    """Tasks of one stage: all, and those that are missing."""
 
     name: str
     tasks: int
-    ran: int
-    """Tasks that were run here."""
     missing: tuple[int, ...]
     """Tasks whose results are not there yet."""
 
@@ -80,8 +78,7 @@ class PartExecutor(Executor):
             if not left or time.monotonic() >= deadline:
                 break
             time.sleep(min(LONGEST_PAUSE, 0.05 + self.wait / 1000))
-        report = StageReport(tasks.name, len(tasks.arguments), len(mine), tuple(left))
-        self.stages.append(report)
+        self.stages.append(StageReport(tasks.name, len(tasks.arguments), tuple(left)))
         if left:
             raise NotReady(tasks.name)
 

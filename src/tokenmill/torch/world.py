@@ -1,11 +1,9 @@
 """Which share of the data is mine: the rank and the world size, and where they were found.
 
 The first of these that is there is used, and `Ranks.source` names it: arguments or a DeviceMesh, an
-initialised process group of torch, variables of a launcher; otherwise there is one process.
-
-Slurm sets SLURM_NTASKS and SLURM_PROCID in the batch script as well, where one process runs for
-all tasks: using them there would read 1/n of the data and silently lose the rest. Only
-`srun` sets SLURM_STEP_ID, so only then are they used.
+initialised process group of torch, variables of a launcher; otherwise there is one process. Slurm's
+are used only with SLURM_STEP_ID, which `srun` sets: in a batch script one process runs for all
+tasks, and would read 1/n of the data.
 """
 
 import logging
