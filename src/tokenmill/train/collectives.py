@@ -58,9 +58,12 @@ def barrier() -> None:
 
 
 def local_device(name: str) -> torch.device:
-    """`auto` is this process's GPU or other accelerator if there is one, else the CPU."""
-    found = torch.accelerator.current_accelerator(check_available=True)
-    device = (found or torch.device("cpu")) if name == "auto" else torch.device(name)
+    """`auto` is this process's GPU if there is one, then Apple's, then the CPU."""
+    if name == "auto" and torch.cuda.is_available():
+        name = "cuda"
+    elif name == "auto":
+        name = "mps" if torch.backends.mps.is_available() else "cpu"
+    device = torch.device(name)
     if device.type == "cuda":
         if not torch.cuda.is_available():
             raise ValueError(f'device {name!r}, but this torch sees no GPU\n\nhint: device="cpu"')
