@@ -12,8 +12,7 @@ from typing import Any
 import orjson
 
 from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.decompress import InputStream
-from tokenmill.text.inputs.open_input import Source, bad_file
+from tokenmill.text.inputs.open_input import InputStream, Source, bad_file
 
 COMPRESSION_SUFFIXES = {
     ".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".xz": "xz", ".bz2": "bzip2",

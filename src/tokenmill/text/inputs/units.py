@@ -17,8 +17,7 @@ from typing import IO, Any
 from tokenmill.base.human import one_line
 from tokenmill.errors import MissingExtraError, PrepareError
 from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.decompress import InputStream
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.open_input import InputStream, Source
 
 _BLOCK_BYTES = 1 << 20  # unpacked at a time
 _SMALL_BYTES = 1 << 20  # a larger file is one unit: errors then name it

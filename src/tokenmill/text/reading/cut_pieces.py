@@ -23,8 +23,7 @@ from dataclasses import dataclass, field
 
 from tokenmill.errors import BadInputError
 from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.decompress import InputStream
-from tokenmill.text.inputs.open_input import Source, bad_file
+from tokenmill.text.inputs.open_input import InputStream, Source, bad_file
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import Edge, ReadRules
