@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tokenmill.errors import BadInputError
-from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.open_input import InputStream, Source, bad_file
+from tokenmill.text.inputs.open_input import InputStream, Source, bad_file, read_range
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import Edge, ReadRules
@@ -151,7 +150,7 @@ class TextCutter:
         while start <= stop:
             end = min(start + step, stop)
             base = max(0, start - self._bytes_before)
-            window = open_input.read_range(self._source.path, base, end + self._bytes_after)
+            window = read_range(self._source.path, base, end + self._bytes_after)
             yield base, window, start - base, end - base
             start = end + 1
             step = min(4 * step, _LARGEST_READ)
