@@ -37,6 +37,14 @@ from tokenmill.preparation.stages.accounts import (
 from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.encode import encode_unit, load_parts
+from tokenmill.preparation.workspace.existing_dataset import (
+    all_sources,
+    find_done,
+    notes_on_known_inputs,
+    recorded_held_out,
+    settings_for,
+    tokenizer_for,
+)
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.shards.manifest import Manifest, SourceEntry
 from tokenmill.text.inputs.open_input import TOKENS, Source
@@ -84,7 +92,7 @@ def prepare(
     given = details.added_to(settings)
     with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
         wanted, sources = choose_inputs(target, inputs, val_input, given, run)
-        summary = target.already_done(wanted, sources)
+        summary = find_done(target, wanted, sources)
         if summary is None:
             plan = make_plan(target, wanted, sources, given, memory, run)
             summary = carry_out(plan, target, memory, engine, run)
@@ -107,7 +115,7 @@ def choose_inputs(
         held_out = held_out_inputs(val_input)
         if target.previous is None:
             given = {"val_fraction": 0.0, **given}
-    settings = target.settings(given)
+    settings = settings_for(target, given)
     sources = find_inputs(
         inputs, held_out, target.out_dir, target.workspace, settings, run.progress
     )
@@ -127,10 +135,23 @@ def make_plan(
     run: Run,
 ) -> Plan:
     """Write the plan, or resume the same one."""
-    plan = target.plan(settings, sources, memory.chunk_bytes)
+    keeps_apart = any(source.split and source.kind != TOKENS for source in sources)
+    if target.previous is not None:
+        keeps_apart |= bool(recorded_held_out(target.previous))
+    plan = Plan(
+        target.workspace,
+        settings,
+        tuple(sources),
+        units=(),
+        chunk_bytes=memory.chunk_bytes,
+        previous=target.previous_hash,
+        destination=target.destination,
+        keeps_apart=keeps_apart,
+        folder=target.folder_for(settings, sources),
+    )
     plan = cut_inputs(plan, choose_unit_bytes(sources, run.unit_bytes))
     limits.check_space(plan)
-    tokenizer = target.tokenizer(settings, given)
+    tokenizer = tokenizer_for(target, settings, given)
     say = run.progress.say
     if tokenizer is not None:
         say_if_slow(tokenizer, say)
@@ -218,11 +239,6 @@ def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
     known_sources: Sequence[SourceEntry] = ()
     notes = outcome.notes(plan)
     if target.previous is not None:
-        from tokenmill.preparation.workspace.existing_dataset import (
-            all_sources,
-            notes_on_known_inputs,
-        )
-
         known_sources = all_sources(target)
         notes = notes_on_known_inputs(known_sources, plan) + notes
     manifest = commit(plan, target.previous, known_sources, outcome)

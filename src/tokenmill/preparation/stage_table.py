@@ -20,6 +20,7 @@ from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.decide import Decision, Layout
 from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.stages.parts import split_of
+from tokenmill.preparation.workspace.existing_dataset import recorded_held_out
 from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
 from tokenmill.shards.manifest import Manifest
 
@@ -85,8 +86,6 @@ class Preparation:
             return None
         held_out = []
         if self.previous is not None:
-            from tokenmill.preparation.workspace.existing_dataset import recorded_held_out
-
             from_files = recorded_held_out(self.previous)
             start = 0
             for name, split in self.previous.splits.items():
