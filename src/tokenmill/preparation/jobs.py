@@ -92,7 +92,7 @@ def work(
 ) -> JobReport:
     """Run the tasks of one part, stage after stage, until one needs what others have not done.
 
-    `wait` is for parts that run at the same time: so many seconds one waits for the others.
+    `wait` is how many seconds to wait for parts that run at the same time.
     """
     if (found := open_run(folder)) is None:
         return JobReport([], finished=True)

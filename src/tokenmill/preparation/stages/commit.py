@@ -33,10 +33,7 @@ def commit(
     known_sources: Sequence[SourceEntry],
     outcome: PreparationOutcome,
 ) -> Manifest:
-    """Write tokenizer, card and manifest, the last one last.
-
-    `known_sources` are all inputs of the dataset that is added to.
-    """
+    """Write tokenizer, card, manifest; `known_sources` are those of the dataset added to."""
     out = plan.workspace.out_dir
     state = (plan.workspace.root / "tokenizer.json").read_bytes()
     sources = list(known_sources)

@@ -22,14 +22,9 @@ from tokenmill.preparation.planning.plan import (
     read_plan,
 )
 from tokenmill.preparation.planning.settings import Settings, list_other_settings
-from tokenmill.preparation.stages.accounts import Summary, summarize
+from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.target import Target
-from tokenmill.shards.manifest import (
-    FILE_NAME,
-    FileEntry,
-    Manifest,
-    SourceEntry,
-)
+from tokenmill.shards.manifest import FILE_NAME, FileEntry, Manifest, SourceEntry
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
 from tokenmill.tokens.tokenizer import Tokenizer
@@ -39,14 +34,13 @@ _MUST_BE_EQUAL = ("begin_token", "dtype", "tokens_per_shard", "val_fraction")
 
 
 def find_done(target: Target, wanted: Settings, sources: list[Source]) -> Summary | None:
-    """Return the outcome if the very same was asked for and finished before.
-
-    None where documents are to be added; what is there and is something else is refused.
-    """
+    """Return the outcome if the very same was finished before; refuse what is something else."""
     found = target.found
     if found is None:
         return None
-    was_published_here = target.workspace.has_published(found.digest)
+    published = target.workspace.published_file
+    # True if a run was killed after it wrote the manifest, and before it cleaned up.
+    was_published_here = published.exists() and published.read_text() == found.digest
     plan = read_plan(target.workspace) if was_published_here else None
     is_same = plan is not None and not list_differences(wanted, sources, plan)
     if was_published_here and not is_same:
@@ -59,7 +53,7 @@ def find_done(target: Target, wanted: Settings, sources: list[Source]) -> Summar
         return None
     if is_same:
         target.clear_up()
-    done = summarize(target.name, found, ["it was there already, whole"])
+    done = Summary.of(target.name, found, ["it was there already, whole"])
     done.already_there = True
     return done
 
@@ -157,10 +151,7 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
 
 
 def tokenizer_for(target: Target, settings: Settings, given: dict[str, Any]) -> Tokenizer | None:
-    """Return the tokenizer asked for, None if it is yet to be learned.
-
-    It must be that of the dataset that is added to.
-    """
+    """Return the tokenizer asked for, or of the dataset; None if it is yet to be learned."""
     found = target.previous
     if found is None:
         return load_tokenizer(settings)

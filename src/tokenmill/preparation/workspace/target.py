@@ -26,9 +26,8 @@ FAILING = (errno.EIO, errno.EROFS, errno.ESTALE)  # a disk that fails is often m
 class Swap:
     """Replace one dataset by another: made next to it, then swapped by two renames.
 
-    `.NAME.tokenmill-new` is the new dataset while it is made; `.NAME.tokenmill-old` the old one,
-    for the moment of the swap (open readers keep their files). A process can be killed between the
-    two renames; the next one finishes the swap.
+    Open readers keep their files. If a process is killed between the two renames, the next one
+    finishes the swap.
     """
 
     def __init__(self, out_dir: Path) -> None:
@@ -155,10 +154,7 @@ def open_target(
 
 @contextmanager
 def hold_workspace(folder: Path, *, break_lock: bool) -> Iterator[Workspace]:
-    """Make the workspace and lock it; where nothing was started, leave nothing there.
-
-    Signals stop the work, and errors of the disk are explained.
-    """
+    """Make and lock the workspace, explain a bad disk, leave nothing where nothing was started."""
     workspace = Workspace(folder)
     existed = folder.exists()
     with ExitStack() as held:
