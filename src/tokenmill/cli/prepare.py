@@ -171,7 +171,7 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
         yield f"Wrote {summary.out_dir}/dataset_metadata.json in {summary.seconds:.1f} s ({rate})"
 
 
-command = GroupWithMain(
+prepare = GroupWithMain(
     run_command,
     "prepare_jobs",
     {

@@ -28,7 +28,7 @@ DTYPES = ("uint16", "uint32", "int32", "int64")
 )
 @value("--dtype", "KIND", "Stored type; by default by vocabulary", choices=DTYPES)
 @switch("--force", "Write also where a newer .npy is")
-def command(files: tuple[str, ...], **options: Any) -> Outcome:
+def pretokenize(files: tuple[str, ...], **options: Any) -> Outcome:
     """Tokenize each text into one .npy array beside it: FILE.txt becomes FILE.npy.
 
     The text is taken as it is: one document without an end-of-text id; with --separator, documents

@@ -24,11 +24,11 @@ SHOWN_SPECIALS = 12
 
 
 @click.group()
-def command() -> None:
+def tokenizer() -> None:
     """Train a tokenizer, show what is in one, or compare two on your text."""
 
 
-@command.command(cls=flags.SectionedCommand)
+@tokenizer.command(cls=flags.SectionedCommand)
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @value("-o --out_dir", "OUT", "Folder of the tokenizer", required=True, **OUTPUT)
 @switch("--overwrite", "Replace the tokenizer in OUT", **OUTPUT)
@@ -104,7 +104,7 @@ def _training_lines(out_dir: str, done: "Training", vocab_size: int) -> Iterator
         yield f"Wrote {out_dir.rstrip('/')}/tokenizer.json in {done.seconds:.1f} s ({rate})"
 
 
-@command.command(cls=OutcomeCommand)
+@tokenizer.command(cls=OutcomeCommand)
 @click.argument("name")
 @flags.settings_flags(Settings, only=("end_of_text", "token_pattern"))
 def show(name: str, end_of_text: str | None, token_pattern: str | None) -> Outcome:
@@ -144,7 +144,7 @@ def _fact_lines(facts: Any) -> list[str]:
     return [f"{label:<12}  {value}" for label, value in known.items()]
 
 
-@command.command(cls=OutcomeCommand)
+@tokenizer.command(cls=OutcomeCommand)
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
