@@ -47,6 +47,7 @@ FILES = {
     **dict.fromkeys(("download", "upload"), "hub"),
     **dict.fromkeys(("inspect", "verify", "view"), "look"),
     **dict.fromkeys(("edits", "when"), "runs"),
+    "pretokenize": "prepare",
     "retokenize": "convert",
     "sample": "train",
 }

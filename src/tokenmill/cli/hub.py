@@ -47,9 +47,7 @@ def download(
         lines = [f"{what}  {human_bytes(file.num_bytes):>9}  {file.path}" for what, file in files]
         return Outcome(done.to_json(), results=lines)
     here = f", {len(done.kept)} were here" if done.kept else ""
-    words = (
-        f"{done.folder}: fetched {len(done.fetched)}{here}; {done.repo_id} at {done.commit[:12]}"
-    )
+    said = f"{done.folder}: fetched {len(done.fetched)}{here}; {done.repo_id} at {done.commit[:12]}"
     return Outcome(done.to_json(), notes=[said])
 
 

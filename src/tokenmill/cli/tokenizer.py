@@ -15,7 +15,7 @@ from tokenmill.cli.prepare import CLEAN_ALIAS, no_dedup_switch
 from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
-    from tokenmill.look.compare_tokenizers import Comparison
+    from tokenmill.look.tokenizers import Comparison
     from tokenmill.preparation.train_tokenizer import Training
 
 OUTPUT = {"section": "Output"}
@@ -118,7 +118,7 @@ def show(name: str, end_of_text: str | None, token_pattern: str | None) -> Outco
         tokenmill tokenizer show gpt2
         tokenmill tokenizer show tok/
     """
-    from tokenmill.look.tokenizer_facts import facts_of
+    from tokenmill.look.tokenizers import facts_of
     from tokenmill.tokens.load_tokenizer import load
 
     facts = facts_of(load(name, end_of_text=end_of_text, pattern=token_pattern))
@@ -164,7 +164,7 @@ def compare(
         tokenmill tokenizer compare gpt2 tok/ corpus/*.jsonl
         tokenmill tokenizer compare tok-32k/ tok-64k/ held/ --html compare.html
     """
-    from tokenmill.look.compare_tokenizers import compare_tokenizers
+    from tokenmill.look.tokenizers import compare_tokenizers
 
     found = compare_tokenizers(first, second, inputs, **flags.given(options))
     notes = []
