@@ -43,7 +43,7 @@ from tokenmill.preparation.workspace.target import hold_workspace, refuse_strang
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.tokens.bytes_and_chars import BytesTokenizer
-from tokenmill.tokens.merges import TrainedTokenizer, learn_merges
+from tokenmill.tokens.merges import MergeLearner, TrainedTokenizer
 from tokenmill.tokens.split_patterns import PATTERNS, find_pattern
 from tokenmill.tokens.tiktoken_file import END_OF_TEXT
 from tokenmill.tokens.words import check_pattern
@@ -137,7 +137,7 @@ def train_tokenizer(
             raise BadInputError(
                 "the inputs hold no text to learn from", hint="are these the right files?"
             )
-        steps = learn_merges(words.text, words.lengths, words.counts, num_merges)
+        steps = MergeLearner(words.text, words.lengths, words.counts, num_merges).run()
         merges = list(run.progress.follow("merges", steps, total=num_merges))
         trained = TrainedTokenizer(pattern, merges, special)
         outcome: dict[str, Any] = {

@@ -1,12 +1,9 @@
-"""`bytes`: one id a byte, 256 is the end of a text. `chars`: one id a character, by code point.
+"""`bytes`: one id per byte, 256 is the end of a text. `chars`: one id per character.
 
-`bytes` takes any bytes at all. `chars` learns its vocabulary from the text itself, in two passes:
-`chars_of` over all the text (parts may be done apart and the sets joined), then encoding by a table
-of all code points, 4 MB. On one core 150 MB/s to learn, 350 MB/s to encode. The vocabulary is
-stored with the dataset; a character it has not seen is an error, never replaced.
-
-`chars` is not for many scripts at once: Chinese text alone has thousands of characters, each a row
-of the embedding.
+`chars` learns its vocabulary from the text itself, in two passes: `chars_of` over all the text
+(parts may be done apart and the sets joined), then encoding by a table of all code points, 4 MB. On
+one core 150 MB/s to learn, 350 MB/s to encode. It is not for many scripts at once: Chinese text
+alone has thousands of characters, each a row of the embedding.
 """
 
 import functools

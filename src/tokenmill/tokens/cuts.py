@@ -1,22 +1,18 @@
 r"""Where a text may be cut so that the ids of the parts, joined, are the ids of the whole.
 
-Byte-level BPE first splits a text into pieces by a pattern and merges only inside a piece, so a
-cut between two pieces changes nothing, as long as the pattern finds the same pieces when it
-cannot see across the cut. For the patterns of gpt2, cl100k and o200k these are such places:
+BPE merges only inside the pieces that a pattern makes of a text. So a cut between two pieces
+changes nothing, as long as the pattern finds the same pieces when it cannot see across the cut:
 
 - before a single ASCII space between two characters that are not white space. No piece holds a
   space after something else, and the only looking ahead (`\s+(?!\S)`) is done by white space.
 - before a fullwidth comma between two Chinese characters of U+5000..U+8FFF, for text that has no
-  spaces. A run of letters ends there, and the comma starts a piece of its own.
-- after a single newline between two characters that are not white space, for text that has a
-  word or a number a line. The newline is a piece of its own or ends one, and begins none. Before
-  a slash only after a letter or digit: o200k takes slashes to signs and newlines before them.
+  spaces. A run of letters ends there, and the comma starts a piece.
+- after a single newline between two characters that are not white space. It is a piece or ends one,
+  and begins none. Before a slash only after a letter or digit: o200k takes slashes to signs and
+  newlines before them.
 
-White space beyond ASCII starts with the bytes C2, E1, E2 or E3, so a character with another
-first byte is known not to be white space without decoding it. Text without any such place, such as
-a gigabyte of one letter, is never cut.
-
-tests/tokens/test_cuts.py compares with tiktoken's own patterns.
+White space beyond ASCII starts with the bytes C2, E1, E2 or E3, so a character with another first
+byte is not white space. Text without any such place, a gigabyte of one letter, is never cut.
 """
 
 import re

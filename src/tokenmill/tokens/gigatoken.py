@@ -1,11 +1,10 @@
 """The fast encoder, with its memory bounded: byte-level BPE, and SentencePiece's BPE.
 
 gigatoken encodes 150 to 400 MB/s on one core because it remembers the ids of every word it has
-seen. That memory has no limit of its own: 28 MB of English adds about 30 MB, but random letters
-add 6 bytes for each byte of text, 1.3 GB after 240 MB. So the encoder is thrown away and built
-again (0.1 s) when the process has grown by GROWTH_LIMIT since it was built. Ids do not depend on
-it. SentencePiece's BPE runs at 50 to 150 MB/s; its words may be as long as a text, and one of 16 MB
-took 40 bytes of memory for each byte.
+seen: 28 MB of English adds about 30 MB, but random letters add 6 bytes for each byte of text. So
+the encoder is thrown away and built again (0.1 s) when the process has grown by GROWTH_LIMIT since
+it was built. Ids do not depend on it. SentencePiece's BPE runs at 50 to 150 MB/s; its words may be
+as long as a text, and one of 16 MB took 40 bytes of memory for each byte.
 
 Where memory ends, it ends the process: it is not written in Python. So where the address space is
 limited (`ulimit -v`), what is left of it is compared with what encoding may take, before.

@@ -2,12 +2,6 @@
 
 Byte-level BPE and SentencePiece's BPE, of a form that gigatoken has, are encoded by gigatoken once
 ids are compared, anything else by the `tokenizers` package, 20 to 100 times slower.
-
-What text means here:
-- nothing is added: the templates of BOS and EOS tokens are not applied;
-- tokens marked special, and the end of a text, are not looked for: `</s>` in a document is text;
-- added tokens that are not special (runs of spaces in GPT-NeoX) are vocabulary, as for everybody;
-- truncation and padding in the file are ignored, and no code is ever loaded beside it.
 """
 
 import functools
@@ -21,16 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.errors import (
-    FormatError,
-    MissingExtraError,
-    PrepareError,
-    TokenizerMismatchError,
-)
+from tokenmill.errors import FormatError, MissingExtraError, PrepareError, TokenizerMismatchError
 from tokenmill.tokens.cuts import pieces_of
 from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
-from tokenmill.tokens.newer_characters import with_exact
 from tokenmill.tokens.same_ids import ComparedTokenizer
+from tokenmill.tokens.split_alike import with_exact
 from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
 from tokenmill.tokens.tokenizer_json import (
     byte_level_splits,

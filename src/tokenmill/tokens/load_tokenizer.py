@@ -1,8 +1,6 @@
-"""A tokenizer by name, by path, or from the state a dataset keeps.
+"""A tokenizer by name, by path, or from the state a dataset keeps; and which id begins a document.
 
-Names: `gpt2` (bundled), `bytes`, `chars`, and of tiktoken's encodings those whose files are on
-this machine. Paths: `tokenizer.json`, `*.tiktoken`, a SentencePiece `*.model`. Nothing is fetched
-from a network and no code that comes with a tokenizer is run.
+Nothing is fetched from a network and no code that comes with a tokenizer is run.
 """
 
 import importlib
@@ -26,6 +24,11 @@ FAMILIES = {
     "tokenizer.json": "huggingface",
     "sentencepiece": "sentencepiece",
 }
+# How published tokenizers spell the token that begins a document: `auto` takes it.
+BEGIN_NAMES = (
+    *("<|begin_of_text|>", "<s>", "<bos>", "<|bos|>", "[BOS]", "<BOS>", "<|startoftext|>"),
+    "<\uff5cbegin\u2581of\u2581sentence\uff5c>",
+)
 
 
 def load(
@@ -141,3 +144,56 @@ def check_stated(
             f"{', '.join(wrong)}",
             hint="ids would mean different text; fetch the dataset again, or prepare it again",
         )
+
+
+def with_begin_token(tokenizer: Tokenizer, given: str) -> Tokenizer:
+    """The tokenizer, with a begin token where `given` is a free id of a rank file."""
+    if given.isdecimal():
+        tokenizer = tokenizer.with_begin_token(int(given))
+    find_begin_token(tokenizer, given)
+    return tokenizer
+
+
+def find_begin_token(tokenizer: Tokenizer, given: str) -> int:
+    """The id that `given` names; refused if it is unknown, or ends documents already."""
+    known = tokenizer.special_ids
+    name = tokenizer.name
+    if given == "auto":
+        given = _only_known(tokenizer)
+    if given in known:
+        found = known[given]
+    elif not given.isdecimal():
+        raise ValueError(
+            f"begin_token={given!r} is not one of the special tokens of {name}: "
+            f"{_listed(tokenizer)}; name one of them, or an id"
+        )
+    else:
+        found = int(given)
+        if found >= tokenizer.vocab_size:
+            raise ValueError(
+                f"begin_token={found} is not an id of {name} ({tokenizer.vocab_size:,} ids)"
+            )
+    if found == tokenizer.end_of_text_id:
+        raise ValueError(
+            f"begin_token={given!r} is the end-of-text token of {name} (id {found}): it would be "
+            "doubled between two documents. Choose another, or leave begin_token out here and let "
+            f"the loader put it there: BatchLoader(..., begin_token={found})"
+        )
+    return found
+
+
+def _only_known(tokenizer: Tokenizer) -> str:
+    found = [name for name in BEGIN_NAMES if name in tokenizer.special_ids]
+    if len(found) == 1:
+        return found[0]
+    what = f"has several: {', '.join(found)}" if found else "has none that is known"
+    size = tokenizer.vocab_size
+    free = f": {size} is free" if tokenizer.with_begin_token(size) is not tokenizer else ""
+    raise ValueError(
+        f"begin_token='auto': which token begins a text is not clear, {tokenizer.name} {what} "
+        f"(its special tokens: {_listed(tokenizer)}); name it, or an id{free}"
+    )
+
+
+def _listed(tokenizer: Tokenizer) -> str:
+    return ", ".join(sorted(tokenizer.special_ids)[:20]) or "none"

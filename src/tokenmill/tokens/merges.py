@@ -1,9 +1,7 @@
 """Learn merges from counted words: the most frequent pair becomes a token, again and again.
 
-Ids 0 to 255 are the bytes in GPT-2's order (`BYTE_ORDER`), 256 is the first merge. Of pairs with
-the same count the one with the smaller left id is first, then the smaller right id. Overlapping
-pairs all count (`aaa` holds two of `aa`) and are merged from the left. This is the rule of the
-package `tokenizers`, so that its merges are the same.
+The rule and the ids are in docs/tokenizers.md. Overlapping pairs all count (`aaa` holds two of
+`aa`) and are merged from the left, as by the package `tokenizers`.
 
 All words are in one array of symbols. A pair can only come to be where one of its two symbols is
 made, so its places are listed once, and its count only falls from then on. A count in the queue is
@@ -16,15 +14,17 @@ import json
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION
-from tokenmill.tokens.tokenizer_json import byte_letters
+from tokenmill.tokens.tokenizer_json import byte_letters, with_splits
 
 BYTE_ORDER = tuple(byte_letters().values())
+_WITHOUT_TOKENS = Path(__file__).parent / "data" / "without_tokens.json"
 LEAST_COUNT = 2  # a pair that occurs once is not a pattern
 _BLOCK = 4 << 20  # symbols that are sorted at a time
 
@@ -66,17 +66,10 @@ class Queued(NamedTuple):
     number: int
 
 
-def learn_merges(text: bytes, lengths: Array, counts: Array, num_merges: int) -> Iterator[Merge]:
-    """Yield `num_merges` steps in order; fewer where no pair is left that occurs twice.
-
-    The words are in `text`, one after another; `lengths` and `counts` have an item for each.
-    """
-    return _Learner(text, lengths, counts, num_merges).run()
-
-
-class _Learner:
+class MergeLearner:
     """The symbols of all words, and the queue of pairs.
 
+    The words are in `text`, one after another; `lengths` and `counts` have an item for each.
     A symbol is at the place of its first byte; `span` has its length there and at its last byte,
     so that both its neighbours are found. After each word, and before the first, is the symbol
     `end`; so is what a merge leaves of its right symbol.
@@ -99,6 +92,7 @@ class _Learner:
         self.queue: list[Queued] = []
 
     def run(self) -> Iterator[Merge]:
+        """Yield `num_merges` steps in order; fewer where no pair is left that occurs twice."""
         self._enter(self._pairs_of_bytes(), 0)
         for new in range(256, self.end):
             if (found := self._most_frequent()) is None:
@@ -263,48 +257,17 @@ class TrainedTokenizer:
 
     def to_tokenizer_json(self) -> bytes:
         """Return the file that `tokenizers.Tokenizer.from_file` reads."""
-        letters = {byte: letter for letter, byte in byte_letters().items()}
-        tokens = ["".join(map(letters.__getitem__, token)) for token in self.spellings()]
+        tree = json.loads(_WITHOUT_TOKENS.read_bytes())
         flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-        added = [
+        tree["added_tokens"] = [
             {"id": number, "content": text, **flags, "special": True}
             for text, number in self.special_ids.items()
         ]
-        model = {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": {token: number for number, token in enumerate(tokens)},
-            "merges": [[tokens[merge.left], tokens[merge.right]] for merge in self.merges],
-        }
-        tree = {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": added,
-            "normalizer": None,
-            "pre_tokenizer": _pre_tokenizer(self.pattern),
-            "post_processor": None,
-            "decoder": _byte_level(use_regex=True),
-            "model": model,
-        }
+        if self.pattern != "gpt2":  # which ByteLevel has built in
+            tree["pre_tokenizer"]["use_regex"] = False
+            tree = with_splits(tree, (ONE_EXPRESSION.get(self.pattern, self.pattern),))
+        letters = {byte: letter for letter, byte in byte_letters().items()}
+        tokens = ["".join(map(letters.__getitem__, token)) for token in self.spellings()]
+        tree["model"]["vocab"] = {token: number for number, token in enumerate(tokens)}
+        tree["model"]["merges"] = [[tokens[left], tokens[right]] for left, right, _ in self.merges]
         return json.dumps(tree, ensure_ascii=False, indent=1).encode() + b"\n"
-
-
-def _pre_tokenizer(pattern: str) -> dict[str, Any]:
-    """Return the step that splits; ByteLevel has the pattern of GPT-2 built in."""
-    if pattern == "gpt2":
-        return _byte_level(use_regex=True)
-    regex = {"Regex": ONE_EXPRESSION.get(pattern, pattern)}
-    split = {"type": "Split", "pattern": regex, "behavior": "Isolated", "invert": False}
-    return {"type": "Sequence", "pretokenizers": [split, _byte_level(use_regex=False)]}
-
-
-def _byte_level(*, use_regex: bool) -> dict[str, Any]:
-    options = {"add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex}
-    return {"type": "ByteLevel", **options}

@@ -2,9 +2,8 @@
 
 gigatoken is 10 to 100 times as fast as the package that a file is from. Which of the two encodes is
 decided once: for rank files by their pattern, for others when the file is loaded, and stored in the
-state. A single id that differs rules gigatoken out. Encoders differ where scripts, white space,
-numbers and normal forms meet, not in the middle of a sentence: so the texts are such places. To
-them come the added tokens of the file, and spellings of its vocabulary.
+state. Encoders differ where scripts, white space, numbers and normal forms meet, not in the middle
+of a sentence: so the texts are such places.
 """
 
 import functools

@@ -2,8 +2,7 @@
 of the sentencepiece package; others, such as unigram models, through that package, a few MB/s.
 
 Encoding follows the model's own normalisation, so decoding gives back the normalised text, not
-always the same bytes. Begin and end pieces are never added, and their spellings in a text are
-text. Texts are never cut: a piece may hold anything, also spaces.
+always the same bytes. Texts are never cut: a piece may hold anything, also spaces.
 """
 
 import base64

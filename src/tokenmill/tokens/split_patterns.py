@@ -109,7 +109,7 @@ PATTERNS = {
     "nemotron": SplitPattern("nemotron", ((_NEMOTRON,),)),
     "deepseek3": SplitPattern("deepseek_v3", (_DEEPSEEK3, (_DEEPSEEK3_AT_ONCE,))),
     "nanochat": SplitPattern(
-        "olmo3",  # which takes up to three numbers at once: `number_runs.py`
+        "olmo3",  # which takes up to three numbers at once: `split_alike.py`
         (
             (
                 rf"{_POSSESSIVE_WORDS}|\p{{N}}{{1,2}}| ?[^\s\p{{L}}\p{{N}}]++[\r\n]*"

@@ -2,7 +2,7 @@
 
 A rank file lists tokens and nothing else: neither the pattern that splits a text into pieces nor
 the special ids. Both come from the table of published encodings, by the file's sha256, or must be
-stated. Nothing is ever downloaded; a named encoding is read from the cache that tiktoken fills.
+stated.
 """
 
 import binascii
@@ -29,16 +29,11 @@ from tokenmill.errors import (
 )
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.gigatoken import Encoder
-from tokenmill.tokens.newer_characters import with_exact
 from tokenmill.tokens.same_ids import ComparedTokenizer
+from tokenmill.tokens.split_alike import with_exact
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS, find_pattern
-from tokenmill.tokens.tokenizer import (
-    EncodeBatch,
-    decode_texts,
-    ends_of,
-    failures_of,
-)
-from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary, fingerprint
+from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
+from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary
 
 BUNDLED = Path(__file__).parent / "data" / "gpt2.tiktoken"
 END_OF_TEXT = "<|endoftext|>"
@@ -142,7 +137,7 @@ class TiktokenTokenizer(ComparedTokenizer):
             unicode = "a text with characters of Unicode 17"
             why = unicode if self._scheme else f"the split pattern of {self.name}"
             raise MissingExtraError(why, package="tiktoken", extra="tiktoken") from None
-        ranks = {spelling: rank for rank, spelling in self._read_ranks().items()}
+        ranks = {token: rank for rank, token in parse_ranks(self._ranks, self.name).items()}
         with failures_of("tiktoken", f"use the pattern {self._regex!r:.200}"):
             return Encoding(
                 self.name, pat_str=self._regex, mergeable_ranks=ranks, special_tokens={}
@@ -180,22 +175,21 @@ class TiktokenTokenizer(ComparedTokenizer):
                 f"begin_token={number} is far beyond the {self.vocab_size:,} ids of {self.name}; "
                 f"{self.vocab_size} is free"
             )
-        data = bundled_gpt2() if self.data is None else self.data
-        return replace(self, specials={**self.specials, BEGIN_OF_TEXT: number}, data=data)
+        specials = {**self.specials, BEGIN_OF_TEXT: number}
+        return replace(self, specials=specials, data=self._ranks)
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        if self.data is None:
-            return GPT2_FINGERPRINT  # which `_build` checks; to compute it takes 0.4 s
-        spellings = self._vocabulary.spellings  # first: it says what is wrong with a rank file
-        return fingerprint(spellings, self.encode_batch([PROBE])[0])
+        # Of gpt2, `_build` checks it; to compute it takes 0.4 s.
+        return GPT2_FINGERPRINT if self.data is None else super().fingerprint
 
-    def _read_ranks(self) -> dict[int, bytes]:
-        return parse_ranks(bundled_gpt2() if self.data is None else self.data, self.name)
+    @property
+    def _ranks(self) -> bytes:
+        return bundled_gpt2() if self.data is None else self.data
 
     @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
-        spellings = self._read_ranks()
+        spellings = parse_ranks(self._ranks, self.name)
         for text, number in self.specials.items():
             if number in spellings:
                 raise ValueError(

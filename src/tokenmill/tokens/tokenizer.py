@@ -121,6 +121,10 @@ class Tokenizer:
         """What a piece that is spelled like this adds to a text."""
         return spelling
 
+    def with_begin_token(self, number: int) -> "Tokenizer":
+        """This tokenizer; that of a rank file, with a free id as its begin token."""
+        return self
+
     def state(self) -> dict[str, Any]:
         """JSON that `from_state` turns into this tokenizer on another machine."""
         raise NotImplementedError

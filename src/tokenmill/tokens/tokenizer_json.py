@@ -12,7 +12,7 @@ from typing import Any
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
-from tokenmill.tokens.number_runs import PAIRS
+from tokenmill.tokens.split_alike import PAIRS
 from tokenmill.tokens.split_patterns import PATTERNS, known_to_gigatoken, pattern_of_splits
 from tokenmill.tokens.vocabulary import bytes_of_piece, check_ids
 
@@ -201,7 +201,7 @@ def fast_form(tree: Tree) -> Tree | None:
     pattern = PATTERNS["gpt2"] if splits == () else pattern_of_splits(splits or ())
     if pattern is None:
         return None
-    return _with_splits(tree, known_to_gigatoken(pattern)) if splits else tree
+    return with_splits(tree, known_to_gigatoken(pattern)) if splits else tree
 
 
 def _finds_added_tokens(tree: Tree) -> bool:
@@ -256,8 +256,8 @@ def _isolates(step: Tree) -> bool:
     )
 
 
-def _with_splits(tree: Tree, regexes: tuple[str, ...]) -> Tree:
-    """The tree with a pattern written as gigatoken knows it."""
+def with_splits(tree: Tree, regexes: tuple[str, ...]) -> Tree:
+    """The tree, split by these expressions in turn before its last step."""
     last = steps_of(tree["pre_tokenizer"], "pretokenizers")[-1]
     splits = [
         {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}

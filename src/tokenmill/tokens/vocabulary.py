@@ -3,8 +3,7 @@
 The fingerprint is one hash by which two tokenizers are compared: of the vocabulary, and of what the
 tokenizer does to a text. A hash of the file alone would miss that the same file means other ids to
 another release of a library (it has happened: transformers 4 and 5); a hash of ids alone would miss
-tokens that the probe does not use. Equal vocabularies from files of different kinds give equal
-fingerprints: gpt2 from `gpt2.tiktoken` and from a `tokenizer.json` is one tokenizer.
+tokens that the probe does not use.
 """
 
 import functools
@@ -115,17 +114,10 @@ class Vocabulary:
     def check(self, ids: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
         """These ids, flat; one that is not in the vocabulary is a ValueError."""
         flat = np.asarray(ids).ravel()
-        is_signed = flat.dtype.kind == "i"
-        if not flat.size or (
-            not self._has_gaps
-            and int(flat.max()) < self.size
-            and not (is_signed and int(flat.min()) < 0)
-        ):
-            return flat
-        bad = (flat < 0) | (flat >= self.size)
-        if not bad.any():
-            bad = self.lengths[flat] < 0
-        if bad.any():
+        is_outside = flat.size and not 0 <= int(flat.min()) <= int(flat.max()) < self.size
+        if is_outside or (self._has_gaps and (self.lengths[flat] < 0).any()):
+            bad = (flat < 0) | (flat >= self.size)
+            bad[~bad] = self.lengths[flat[~bad]] < 0
             at = int(bad.argmax())
             raise ValueError(
                 f"id {int(flat[at])} at position {at} is not in the vocabulary of {self.name} "

@@ -23,7 +23,7 @@ from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.tokens.cuts import AT_CHARACTERS
-from tokenmill.tokens.load_tokenizer import from_state, load
+from tokenmill.tokens.load_tokenizer import find_begin_token, from_state, load, with_begin_token
 from tokenmill.tokens.tokenizer import Tokenizer
 
 PLAN_VERSION = 1
@@ -88,8 +88,6 @@ class Plan:
         """The id before every document, if there is one."""
         if self.settings.begin_token is None:
             return None
-        from tokenmill.tokens.begin_token import find_begin_token
-
         return find_begin_token(self.tokenizer, self.settings.begin_token)
 
     @property
@@ -199,8 +197,6 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
         return None
     tokenizer = load(name, end_of_text=settings.end_of_text, pattern=settings.token_pattern)
     if settings.begin_token is not None:
-        from tokenmill.tokens.begin_token import with_begin_token
-
         tokenizer = with_begin_token(tokenizer, settings.begin_token)
     return tokenizer
 

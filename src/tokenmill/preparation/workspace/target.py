@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tokenmill.base.address import is_remote
 from tokenmill.base.atomic import replace_folder
-from tokenmill.base.hashing import read_regular
+from tokenmill.base.hashing import regular
 from tokenmill.base.lock import hold_lock, is_held
 from tokenmill.base.signals import RESUME_HINT, stop_on_signals
 from tokenmill.errors import LockedError, PrepareError, SettingsMismatchError, TokenmillError
@@ -100,7 +100,8 @@ class Target:
 
     def read_file(self, file: str) -> bytes:
         """Read a small file of the dataset that is there."""
-        return read_regular(self.out_dir / file)
+        with open(self.out_dir / file, "rb", opener=regular) as opened:
+            return opened.read()
 
     def folder_for(self, settings: Settings, sources: Sequence[Source]) -> str:
         """Folder inside the dataset that new files go to, with a slash at its end."""

@@ -1,7 +1,1 @@
-"""Texts are cleaned, and what was seen before is found.
-
-clean.py         the eight rules of cleaning
-line_work.py     the lines of many texts at once
-dedup.py         duplicates: hashes sorted in partitions
-clean_chunks.py  chunks cleaned, kept on disk, and without their repeated lines
-"""
+"""Texts are cleaned (clean.py), and what was seen before is found (dedup.py)."""

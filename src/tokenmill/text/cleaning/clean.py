@@ -1,26 +1,12 @@
-"""Cleaning: eight rules, in this order, for many texts at once.
+"""Cleaning: the seven rules of docs/cleaning.md, for many texts at once.
 
-1. U+FEFF (the byte order mark) is deleted, wherever it is.
-2. CR LF becomes LF.
-3. Control characters are deleted: U+0000 to U+001F but newline and tab, U+007F, U+0080 to U+009F.
-   A CR on its own is one of them.
-4. Unicode NFC.
-5. A run of two or more spaces and tabs becomes one space; a lone tab stays.
-6. Spaces and tabs at the end of a line and of the document are deleted.
-7. At most one empty line in a row: three or more newlines become two; at the start of a document,
-   where no line comes before, two or more become one.
-8. Nothing else: no character is added, no newline at the end is added or deleted.
-
-Cleaning twice is cleaning once. Since rule 3 takes every CR that rule 2 leaves, the two together
-delete CRs.
-
-A document cut in two is cleaned in pieces: what a newline or a blank at the cut means is only known
-when both pieces are, so `clean` leaves the cut alone and `join_edge` finishes rule 7 there.
+Rule 3 takes every CR that rule 2 leaves, so the two together delete CRs. A document cut in two is
+cleaned in pieces: what a newline or a blank at the cut means is only known when both pieces are, so
+`clean` leaves the cut alone and `join_edge` finishes rule 7 there.
 
 Few texts have anything to change by rules 1 to 4, and these are looked for first. Most text holds
-no character that NFC touches, though much of it is not ASCII: accented Latin letters, Greek,
-Cyrillic, Chinese, curly quotes and emoji are all in NFC unless a combining mark follows. So the
-characters are looked up in a table of those that NFC could change, join or move.
+no character that NFC touches, though much of it is not ASCII. So the characters are looked up in a
+table of those that NFC could change, join or move.
 """
 
 import functools

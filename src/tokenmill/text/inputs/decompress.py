@@ -1,13 +1,10 @@
 """Decompression as a stream that never ends early silently.
 
 The standard file objects differ at the end of the data: some ignore what follows the last
-member, which would turn a damaged archive into a short corpus. Here all four kinds obey one rule:
-every member (gzip), frame (zstd) or stream (xz, bz2) is read, zero bytes may pad the end, and
-a member that stops early or anything else after the last one is an error.
-
-`read(n)` returns at most n bytes whatever the compression ratio, so a decompression bomb costs
-no memory. Nor does it cost more than some time: a file that unpacks to more than a thousand times
-its size, as no text does, is refused after 1 GiB of it.
+member, which would turn a damaged archive into a short corpus. Here every member (gzip), frame
+(zstd) or stream (xz, bz2) is read, zero bytes may pad the end, and a member that stops early or
+anything else after the last one is an error. `read(n)` returns at most n bytes whatever the
+compression ratio, so a decompression bomb costs no memory; it is refused after 1 GiB.
 """
 
 import zlib
@@ -22,35 +19,9 @@ BOMB_BYTES = 1 << 30
 BOMB_RATIO = 1000
 
 
-class _Gzip:
-    """zlib's decompressor with the interface of the other three."""
-
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
-        self._full = False
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._inner.unconsumed_tail and not self._full
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        out = self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
-        # zlib may hold output back without keeping input: ask again while it fills the request.
-        self._full = len(out) == max_length
-        return out
-
-
 def _decompressor(kind: str) -> Any:
     if kind == "gzip":
-        return _Gzip()
+        return zlib.decompressobj(wbits=31)
     if kind == "xz":
         import lzma
 
@@ -81,7 +52,7 @@ class InputStream:
         self._kind = compression
         self._name = name
         self._inner: Any = None  # the decompressor of the member that is being read
-        self._pending = b""  # read from the file, not yet given to a decompressor
+        self._pending = b""  # read from the file, for the decompressor
         self._members = 0
         self.raw_position = 0
         """Bytes of the file that were read."""
@@ -128,23 +99,23 @@ class InputStream:
         while True:
             if self._inner is None and not self._next_member():
                 return b""
-            given = b""
-            if self._inner.needs_input:
-                given = self._pending or self._block()
-                self._pending = b""
-                if not given:
-                    what = f"its {self._kind} data continues after the end of the file"
-                    raise self._error(f"is cut short: {what}")
             try:
-                out: bytes = self._inner.decompress(given, size)
+                out: bytes = self._inner.decompress(self._pending, size)
             except _faults() as error:
                 raise self._error(f"is damaged: {error}") from error
+            # zlib gives back what there was no room for, the others keep it.
+            self._pending = getattr(self._inner, "unconsumed_tail", b"")
             if self._inner.eof:
                 self._pending = self._inner.unused_data
                 self._inner = None
                 self._members += 1
             if out:
                 return out
+            if self._inner is not None and not self._pending:
+                self._pending = self._block()
+                if not self._pending:
+                    what = f"its {self._kind} data continues after the end of the file"
+                    raise self._error(f"is cut short: {what}")
 
     def _next_member(self) -> bool:
         assert self._kind is not None

@@ -1,12 +1,4 @@
-"""The kind of a file: by its first bytes, then its name, then its text.
-
-1. Magic bytes decide compression and parquet, whatever the name says: a `.txt` that is really
-   gzip is read as gzip. The other way round, a name that promises compression or parquet and
-   bytes that are neither is an error: such a file is damaged, or not what its owner thinks.
-   Parquet inside a compressed stream is detected by its name and its first bytes, unpacked.
-2. The name, without its compression suffix, decides between text, JSONL and CSV.
-3. Any other name: JSONL if the first line is a JSON object, else text. A `.json` file must be
-   JSON lines; one big JSON value is refused, since which part is a document is unknown.
+"""The kind of a file: by its first bytes, then its name, then its text (docs/inputs.md).
 
 A name may be wrong, but a text may also be about JSON or CSV. So a text file that looks like JSON
 lines or CSV is still read as text, and `lookalikes` reports what it looks like.

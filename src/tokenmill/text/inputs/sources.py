@@ -1,17 +1,8 @@
-"""Input files: files, folders and quoted globs become one ordered list.
+"""Input files: files, folders and quoted globs become one ordered list (docs/inputs.md).
 
-A file named directly or by a glob is always taken (a glob gives files, never folders). A folder is
-searched with all folders below it, and files are taken by their suffix (`file_kind.py`), also with
-.gz .zst .xz .bz2 after it. Other files, hidden files and hidden folders are skipped and listed in
-the result; links to folders are not followed. A folder with nothing to take is an error. Outputs of
-earlier runs may be among the text: `skip_folder` says which folders are skipped.
-
-Names are relative to the closest folder that holds all files, with "/" between parts, and
-percent-encoded where they are not printable UTF-8: they are the same on every machine, wherever
-the corpus is. The order is the byte order of those names. Objects in a bucket
-are named and ordered in the same way.
-
-Files that are held out come before all others: what is in both is then a repetition in the others.
+Names are those of every machine, wherever the corpus is: relative to the closest folder that holds
+all files. The order is the byte order of the names. Outputs of earlier runs may be among the text:
+`skip_folder` says which folders are skipped.
 """
 
 import functools

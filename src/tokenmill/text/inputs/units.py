@@ -1,11 +1,10 @@
 """Sources are cut into units of work: a plan made from sizes alone, whatever the workers.
 
-An uncompressed text or JSONL file becomes ranges of bytes; where such a unit really begins and
-ends is found when it is read (`cut_pieces.py`), so planning a terabyte reads nothing but footers. A
-parquet file becomes runs of row groups, whose sizes are in its footer; a compressed file and a CSV
-file are one unit each, but a compressed text that is a large part of the input may be unpacked
-first, and is then cut too. Many small files are one unit together: what a unit costs, however small
-it is, is what reading a megabyte costs. pyarrow is loaded only when a parquet file is met.
+A text or JSONL file becomes ranges of bytes; where such a unit really begins and ends is found when
+it is read (`cut_pieces.py`), so planning a terabyte reads nothing but the footers of parquet files.
+Those become runs of row groups; a compressed file and a CSV file are one unit each, but a
+compressed text that is a large part of the input may be unpacked first, and is then cut too. Many
+small files are one unit together: any unit costs what reading a megabyte costs.
 """
 
 import tempfile

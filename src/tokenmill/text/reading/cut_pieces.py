@@ -13,8 +13,7 @@ distance. Costs one small read a unit, unless lines or documents are long.
 
 Then blocks are read and split at document ends; the rest waits for the next block. When the rest is
 longer than `long_line` it is returned as an open piece, cut at its last line end, or inside its
-line where `cuts` allow. So memory stays near one block plus `long_line`, and text is touched
-a few times only, always as whole buffers.
+line where `cuts` allow. So memory stays near one block plus `long_line`.
 """
 
 import re
@@ -89,40 +88,28 @@ class TextCutter:
 
     def align(self, place: int) -> tuple[int, Edge]:
         """The real place for a planned one, and how a document is left open there."""
-        documents = self._documents
-        cuts = self._cuts
         end = self._source.size
-        long_line = self._rules.long_line
         if place <= 0:
             return 0, Edge.NONE
-        place = self._first(documents.settled, place, end)
-        if place < 0:
+        settled = self._first({Edge.NONE: self._documents.settled}, place, end)
+        if settled is None:
             return end, Edge.NONE
+        place = settled[0]
+        ends: dict[Edge, Find] = {Edge.NONE: self._documents.first_end}
+        line: dict[Edge, Find] = {Edge.LINE: self._line}
         # What ends a document is before the place where it has ended, and so is a newline.
-        limit = place + long_line + documents.end_bytes if cuts else end
-        if (at := self._first(documents.first_end, place, limit)) >= 0:
-            return at, Edge.NONE
-        if cuts is None or limit >= end:
-            return end, Edge.NONE
-        limit = place + long_line + 1
-        if (at := self._first(self._line, place, limit)) >= 0:
-            return at, Edge.LINE
-        return self._whichever_is_first(place, limit + CUT_BOUND)
-
-    def _whichever_is_first(self, place: int, limit: int) -> tuple[int, Edge]:
-        finders: dict[Edge, Find] = {
-            Edge.NONE: self._documents.first_end,
-            Edge.LINE: self._line,
-            Edge.INSIDE: self._inside,
-        }
-        for base, window, low, high in self._windows(place, limit):
-            places = {edge: find(window, low, high) for edge, find in finders.items()}
-            if found := [edge for edge in places if places[edge] >= 0]:
-                edge = min(found, key=places.__getitem__)
-                return base + places[edge], edge
-        if limit >= self._source.size:
-            return self._source.size, Edge.NONE
-        raise _no_place_to_cut(self._source, place, limit - place)
+        limit = place + self._rules.long_line + 1
+        searches = [
+            (ends, limit - 1 + self._documents.end_bytes),
+            (line, limit),
+            ({**ends, **line, Edge.INSIDE: self._inside}, limit + CUT_BOUND),
+        ]
+        for finders, stop in searches if self._cuts else [(ends, end)]:
+            if found := self._first(finders, place, stop):
+                return found
+            if stop >= end:
+                return end, Edge.NONE
+        raise _no_place_to_cut(self._source, place, limit + CUT_BOUND - place)
 
     def _line(self, window: bytes, low: int, high: int) -> int:
         """The first line end in low..high where a document may be left open, or -1."""
@@ -149,11 +136,14 @@ class TextCutter:
     def _may_cut(self, window: bytes, at: int) -> bool:
         return may_cut_inside(window, at) and self._documents.clear(window, at)
 
-    def _first(self, find: Find, start: int, stop: int) -> int:
+    def _first(self, finders: dict[Edge, Find], start: int, stop: int) -> tuple[int, Edge] | None:
+        """The first place in start..stop that one of them finds."""
         for base, window, low, high in self._windows(start, stop):
-            if (at := find(window, low, high)) >= 0:
-                return base + at
-        return -1
+            places = {edge: find(window, low, high) for edge, find in finders.items()}
+            if found := [edge for edge in places if places[edge] >= 0]:
+                edge = min(found, key=places.__getitem__)
+                return base + places[edge], edge
+        return None
 
     def _windows(self, start: int, stop: int) -> Iterator[tuple[int, bytes, int, int]]:
         """Windows that cover start..stop (inclusive) step by step, each with its surroundings."""

@@ -1,17 +1,7 @@
-"""Where documents begin and end inside a text: four rules with one interface.
-
-    file        the whole file is one document, byte for byte
-    separator   the text between two separators; found from left to right, not overlapping; a
-                separator at the very end of the file begins no further document
-    line        the text between two newlines; the newline is not part of it, a CR is
-    paragraph   consecutive lines that are not blank, without the last newline; a blank line is
-                empty or holds up to 1,000 spaces, tabs and CRs; blank lines are in no document
+"""Where documents begin and end inside a text: four rules (docs/inputs.md) with one interface.
 
 All questions are put to a window of bytes and are answered from at most `bytes_before` bytes before
 and `bytes_after` bytes after a place, so that two readers who see different windows agree.
-
-`clear(window, at)` says whether a document may be left open at a place: not inside a separator or
-before one, and not before a blank line (whose newline would then be in the piece before).
 """
 
 import re
@@ -46,7 +36,7 @@ class DocumentRule:
         return low
 
     def clear(self, window: bytes, at: int) -> bool:
-        """Whether a document may be left open here."""
+        """Return True if a document may be left open here: not inside or before what ends one."""
         return True
 
     def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:

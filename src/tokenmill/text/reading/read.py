@@ -1,26 +1,15 @@
 """One unit becomes chunks of documents, in bounded memory.
 
-`read_unit` chooses the reader for the kind of source, and makes sure that the file is the one that
-was planned, before and after. The law it keeps: whatever the units, whatever
-`chunk_bytes`, joining pieces over open edges gives the same documents in the same order.
-
-A document is left open (cut between two chunks or units) only when it has more than `long_line`
-bytes, and a line is cut inside only when it has; a chunk holds about `chunk_bytes` plus
-`long_line` bytes at most. Without `cuts` nothing is left open, and a document of more than
-`max_document_bytes` is bad input.
-
-`on_bad_input` decides what happens to bad input:
-    error     BadInputError with file and line or byte
-    skip      the document is dropped and counted by reason; but a document of more than
-              `long_line` bytes that is not UTF-8 is an error all the same: it may be the whole
-              corpus, and parts of it may already have been returned
-    replace   what is not UTF-8 becomes U+FFFD; what cannot be repaired so is dropped and counted
-A file that is missing or not readable counts as one document that was dropped. A truncated or
-damaged archive is always an error.
+The law: whatever the units, whatever `chunk_bytes`, joining pieces over open edges gives the same
+documents in the same order. A document is left open (cut between two chunks or units) only when it
+has more than `long_line` bytes, and a line is cut inside only when it has; a chunk holds about
+`chunk_bytes` plus `long_line` bytes at most. Without `cuts` nothing is left open, and a document of
+more than `max_document_bytes` is bad input. docs/inputs.md says what is done about that.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs import open_input
@@ -28,7 +17,6 @@ from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.bad_input import UNREADABLE
 from tokenmill.text.reading.chunks import Chunk, Edge, ReadRules
-from tokenmill.text.reading.read_text import read_text
 
 
 def read_unit(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
@@ -38,29 +26,13 @@ def read_unit(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         chunk.leave_out(UNREADABLE, "file", 0)
         yield chunk
         return
+    reader = import_module(f"tokenmill.text.reading.read_{source.kind}")
     check_unchanged(source)
     try:
-        yield from _reader_for(source.kind)(source, unit, rules)
+        yield from getattr(reader, f"read_{source.kind}")(source, unit, rules)
     except OSError as error:
         raise open_input.cannot_read(source.path, error) from error
     check_unchanged(source)
-
-
-def _reader_for(kind: str) -> Callable[[Source, Unit, ReadRules], Iterator[Chunk]]:
-    """The reader for a kind of source; those of tables are imported when there is one."""
-    if kind == "text":
-        return read_text
-    if kind == "jsonl":
-        from tokenmill.text.reading.read_jsonl import read_jsonl
-
-        return read_jsonl
-    if kind == "csv":
-        from tokenmill.text.reading.read_csv import read_csv
-
-        return read_csv
-    from tokenmill.text.reading.read_parquet import read_parquet
-
-    return read_parquet
 
 
 def read_files(

@@ -1,12 +1,9 @@
 """CSV files, plain or compressed: a header row, and one column of it is the document.
 
-The standard library's parser reads them in strict mode; quoted fields may hold newlines. After a
-row that is not CSV (a quote that is not closed, or not closed as it should be) nobody can say where
-rows begin, and a row of more than `max_document_bytes` is never held: either is an error, or, where
-bad input is skipped, ends the file. A row without the column, or not UTF-8, costs that row alone.
-
-A CSV file is one unit, since a newline inside quotes ends no row. For speed, convert to JSONL or
-parquet.
+The standard library's parser reads them in strict mode. After a row that is not CSV (a quote that
+is not closed, or not closed as it should be) nobody can say where rows begin, and a row of more
+than `max_document_bytes` is never held: either is an error, or, where bad input is skipped, ends
+the file. A file is one unit, since a newline inside quotes ends no row.
 """
 
 import csv

@@ -15,7 +15,7 @@ from special_tokens import write_tokenizer
 from tokenizers import pre_tokenizers
 
 from tokenmill.tokens.load_tokenizer import load
-from tokenmill.tokens.newer_characters import JOINED, LETTERS, SIGNS, one_of_characters
+from tokenmill.tokens.split_alike import JOINED, LETTERS, SIGNS, one_of_characters
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS
 
 

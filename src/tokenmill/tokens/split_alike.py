@@ -1,23 +1,26 @@
-r"""Characters that gigatoken knows and the packages do not: texts that have one go to the package.
+r"""gigatoken, made to split texts as the packages do: newer characters, and numbers in pairs.
 
 A split pattern asks for letters, marks and numbers. gigatoken has those of Unicode 17, tiktoken and
 `tokenizers` those of Unicode 16: to them the others are signs, and they split elsewhere. What NFC
-orders and joins, `tokenizers` has from Unicode 9. Tests compare every character there is, so what
-is not listed here is split and joined alike by all of them.
+orders and joins, `tokenizers` has from Unicode 9. Texts with such a character go to the package.
+Tests compare every character there is: what is not listed here is split and joined alike by all.
 """
 
 import functools
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.tokens.number_runs import PAIRS, in_pairs
-from tokenmill.tokens.tokenizer import EncodeBatch
+from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts
 from tokenmill.tokens.vocabulary import Ends, Ids
 
+Flags = npt.NDArray[np.bool_]
+
+PAIRS = r"\p{N}{1,2}"  # nanochat's numbers; gigatoken has a pattern that takes up to three
 BLOCK = 1 << 18  # bytes that are looked at together: what fits a cache
 
 MOST_POINTS = 1 << 21  # of four bytes of UTF-8
@@ -43,6 +46,11 @@ JOINED = (
     "1e2ec-1e2ef 1e4ec-1e4ef 1e5ee-1e5ef"
 )
 """Marks of Unicode 10 to 16 that NFC orders, and letters that it joins."""
+NUMBERS = (
+    "10d40-10d49 116d0-116e3 11bf0-11bf9 11f50-11f59 1ccf0-1ccf9 1d2c0-1d2d3 1e4f0-1e4f9 "
+    "1e5f1-1e5fa"
+)
+"""Numbers of Unicode 15 and 16, which not every Python has."""
 
 
 def with_exact(
@@ -76,15 +84,21 @@ def with_exact(
 @functools.cache
 def one_of_characters(runs: str) -> Callable[[bytes], bool]:
     """Whether a text has a character of these runs of code points, none of them ASCII."""
-    is_newer = np.zeros(MOST_POINTS, np.bool_)
-    for run in runs.split():
-        points = [int(point, 16) for point in run.split("-")]
-        is_newer[points[0] : points[-1] + 1] = True
+    is_newer = _listed(runs)
     leads = {chr(point).encode()[0] for point in np.flatnonzero(is_newer).tolist()}
     return functools.partial(_has_one, is_newer, bytes(sorted(leads)))
 
 
-def _has_one(is_wanted: npt.NDArray[np.bool_], leads: bytes, text: bytes) -> bool:
+def _listed(runs: str) -> Flags:
+    """Return for every code point whether it is in these runs."""
+    is_listed = np.zeros(MOST_POINTS, np.bool_)
+    for run in runs.split():
+        points = [int(point, 16) for point in run.split("-")]
+        is_listed[points[0] : points[-1] + 1] = True
+    return is_listed
+
+
+def _has_one(is_wanted: Flags, leads: bytes, text: bytes) -> bool:
     """Look only at characters that begin with one of these bytes: most scripts have none."""
     data = np.frombuffer(text, np.uint8)
     for lead in leads:
@@ -97,3 +111,50 @@ def _has_one(is_wanted: npt.NDArray[np.bool_], leads: bytes, text: bytes) -> boo
             if is_wanted[points].any():
                 return True
     return False
+
+
+def in_pairs(encode: EncodeBatch) -> EncodeBatch:
+    """An encoder that takes up to three numbers at once, as one that takes two.
+
+    A pattern reads from left to right, and none looks beyond a number: so a text may be cut between
+    two numbers, and a run of them that is cut after every second one is taken in pairs.
+    """
+
+    def encode_pairs(texts: Sequence[bytes]) -> tuple[Ids, Ends]:
+        whole = b"\n".join(texts)
+        cuts = _cuts_between_pairs(whole)
+        if not len(cuts):
+            return encode(texts)
+        sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+        stops = np.cumsum(sizes + 1) - 1  # of each text, in `whole`
+        starts = np.sort(np.concatenate([stops - sizes, cuts]))
+        ends_of_pieces = np.sort(np.concatenate([stops, cuts]))
+        slices = map(slice, starts.tolist(), ends_of_pieces.tolist())
+        ids, ends = encode(list(map(whole.__getitem__, slices)))
+        return ids, ends[ends_of_pieces.searchsorted(stops)]
+
+    return encode_pairs
+
+
+def _cuts_between_pairs(text: bytes) -> npt.NDArray[np.int64]:
+    """The bytes at which a text is cut: after every second of three numbers or more."""
+    data = np.frombuffer(text, np.uint8)
+    if text.isascii():
+        is_number = data - np.uint8(ord("0")) < 10
+    else:
+        points = np.frombuffer(decode_texts([text], "nanochat")[0].encode("utf-32-le"), "<u4")
+        is_number = _numbers()[points]
+    # The first of each three, and the first of the run that it is in; both are characters.
+    (three,) = (is_number[:-2] & is_number[1:-1] & is_number[2:]).nonzero()
+    begins = np.diff(three, prepend=-2) > 1
+    first = three[begins][np.cumsum(begins) - 1]
+    cuts: npt.NDArray[np.int64] = three[(three - first) % 2 == 0] + 2
+    return cuts if text.isascii() else np.flatnonzero(data & 0xC0 != 0x80)[cuts]
+
+
+@functools.cache
+def _numbers() -> Flags:
+    """For every code point, whether it is a number."""
+    is_number = _listed(NUMBERS)
+    is_number[[p for p in range(0x20000) if category(chr(p))[0] == "N"]] = True
+    return is_number
