@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tokenmill.cli import tokenmill
-from tokenmill.cli.outcome import Outcome, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand
 from tokenmill.train import start
 from tokenmill.train.loop import TrainResult
 
@@ -128,8 +128,7 @@ def test_the_address_of_the_pages_as_json(made):
     [([], "result\n", "note\n"), (["-q"], "result\n", ""), (["--json"], '{\n  "n": 1\n}\n', "")],
 )
 def test_results_notes_and_the_exit_code(flags, out, err):
-    @click.command()
-    @prints_outcome
+    @click.command(cls=OutcomeCommand)
     def command():
         return Outcome({"n": 1}, results=["result"], notes=["note"], exit_code=12)
 

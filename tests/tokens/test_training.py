@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tokens.patterns import PATTERNS, words_of
 from tokens.plain_bpe import plain_merges, tokens_of
 
+from tokenmill.errors import TokenmillError
 from tokenmill.tokens.merges import BYTE_ORDER, MergeLearner
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION
-from tokenmill.tokens.words import WordCounter
+from tokenmill.tokens.words import WordCounter, check_pattern, split_by
 
 COUNTS = st.integers(1, 4) | st.sampled_from([2**31, 2**33 + 1, 2**53 + 1, 2**53 + 2])
 FEW_LETTERS = st.text("ab c", min_size=1, max_size=12).map(str.encode)
@@ -163,3 +164,20 @@ def _letter(number):
     from tokenizers import pre_tokenizers
 
     return sorted(pre_tokenizers.ByteLevel.alphabet())[number]
+
+
+def train_on(pattern, texts):
+    """What the command does with a pattern of the user's."""
+    check_pattern(pattern)
+    split = split_by(pattern)
+    for text in texts:
+        split(text)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"(a|a)*b|[\s\S]", r"(\w+\s?)*!|[\s\S]", r"(\s+)+$|[\s\S]", r"(x+x+)+y|[\s\S]"]
+)
+def test_a_pattern_that_takes_for_ever_is_refused(pattern):
+    """By what is tried before the training, or when a text needs it; nothing hangs or panics."""
+    with pytest.raises(TokenmillError, match="pattern"):
+        train_on(pattern, [letter * 5000 for letter in "ax \n"])

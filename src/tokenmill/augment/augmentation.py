@@ -2,12 +2,8 @@
 
 An augmentation is a small frozen object. `bound` fills in the ids that it needs from the data, and
 refuses what the data does not have; `apply` changes rows, and `step` says how the kernel does the
-same. The object, with these ids, is part of the fingerprint of the order: a run with another one is
-another run.
-
-There are three kinds, which must come in this order (`STAGES`): those that change the text itself,
-so that inputs and targets both follow; those that change inputs only, while targets stay as they
-were; and masking, where the target is the input's own token.
+same. First come those that change the text itself, so that targets follow; then those that change
+inputs only; then masking, where the target is the input's own token.
 """
 
 from collections.abc import Callable
@@ -60,11 +56,6 @@ class Rows:
             filled = np.full(len(tokens), tokens.shape[1])
         samples = np.ascontiguousarray(group.samples.reshape(-1), np.int64)
         return cls(tokens, samples, ids, filled, group.continues, group.banned)
-
-    @property
-    def clean(self) -> np.ndarray:
-        """(R, T + 1): the tokens before inputs were changed."""
-        return self.tokens if self.kept is None else self.kept
 
     @property
     def padding(self) -> np.ndarray:

@@ -1,8 +1,4 @@
-"""The ids that no augmentation touches, sentinels by their names, and ids drawn at random.
-
-Special are the end-of-text id, the begin token, every special token of the tokenizer, and the ids
-that the augmentations of a list put in themselves.
-"""
+"""The ids that no augmentation touches, sentinels by their names, and ids drawn at random."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence

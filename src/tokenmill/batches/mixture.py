@@ -1,16 +1,9 @@
 """Several datasets served as one stream, by weight.
 
-    data = Mixture({"web": web, "code": code}, weights={"web": 0.8, "code": 0.2})
-    loader = BatchLoader(data, batch_size=8, block_size=1024)
-
 Weights count samples (windows), all equally long; order/mixture_order.py says how closely they
-hold. Every source runs through its own epochs. A schedule changes the weights during the run:
-
-    stages = [(0, {"web": 0.8, "code": 0.2}), (10_000, {"web": 0.5, "code": 0.5})]
-    Mixture({"web": web, "code": code}, schedule=stages, samples_per_step=512)
-
-Its times are in steps of `samples_per_step` samples, by default 1. They are fixed there and not by
-the loader, so that a run resumed on other ranks keeps them.
+hold. Every source runs through its own epochs. The times of a schedule, [(step, weights), ...], are
+in steps of `samples_per_step` samples, by default 1. They are fixed there and not by the loader, so
+that a run resumed on other ranks keeps them.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """What a loader serves from: named datasets, the order of their samples, and how rows are made.
 
-A Run never changes. Edits make another one of it (edits/apply_edits.py).
+A Run never changes. Edits make another one of it (edits/edited_run.py).
 """
 
 import functools
@@ -64,16 +64,9 @@ class RunSettings:
         """Return what changes rows of this data before they are served; None without `augment`."""
         if not self.augment:
             return None
-        from tokenmill.augment.augmenter import make_augmenter  # only when used
+        from tokenmill.augment.augmenter import Augmenter  # only when used
 
-        return make_augmenter(
-            self.augment,
-            datasets,
-            self.order.seed,
-            self.order.begin_token,
-            self.form,
-            hides_documents=not self.shows_documents,
-        )
+        return Augmenter.of(self, datasets)
 
     def needs_documents(self, augmenter: "Augmenter | None") -> bool:
         """True if rows must know where documents are, be it for the augmenter alone."""
@@ -120,10 +113,10 @@ class Run:
         if stages is None:
             alone = rules.source_order(datasets[0], rules.seed)
             return cls(names, datasets, stages, settings, alone)
-        from tokenmill.order.mixture_order import MixtureOrder
+        from tokenmill.order.mixture_order import MixtureOrder, deal_stages
 
         sources = [rules.source_order(d, rules.seed_of(i)) for i, d in enumerate(datasets)]
-        order = MixtureOrder(sources, stages, seed=rules.seed)
+        order = MixtureOrder(sources, deal_stages(stages, rules.seed))
         return cls(names, datasets, stages, settings, order)
 
     @property

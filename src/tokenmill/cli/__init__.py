@@ -1,23 +1,6 @@
-"""The command `tokenmill`: one file per command, imported when it is called.
+"""The command `tokenmill`: its commands, each imported when it is called.
 
-flags.py         commands with subcommands; flags that commands share, or made from a dataclass
-outcome.py       the output of a command: results, notes, JSON; hints of the library as flags
-prepare.py       tokenize text files into shards
-prepare_jobs.py  `prepare plan`, `work`, `status`, `finish` and `slurm`: the same as numbered jobs
-pretokenize.py   tokenize one text file into one .npy next to it
-retokenize.py    encode the documents of a dataset with another tokenizer
-download.py      fetch token shards from the Hugging Face hub
-upload.py        push a dataset to the hub
-convert.py       copy a dataset from or to another format
-inspect.py       print what a dataset holds and how it was made
-show.py          print its text: documents, windows, batches
-verify.py        check that it is whole, unchanged and sound
-view.py          browse it in pages, or save one page
-tokenizer.py     train a tokenizer, show one, compare two
-train.py         train a small GPT; `train slurm` prints it as a job, from submit_job.sh
-edits.py         the edits of a run, and asking for one
-when.py          when a run trained on a document
-sample.py        text from a trained model
+flags.py makes flags, also from dataclasses; outcome.py prints what a command returns.
 """
 
 import importlib
@@ -59,6 +42,15 @@ COMMANDS = {
         "sample": "Generate text with a trained model",
     },
 }
+# The file of each command whose name is not that of its file.
+FILES = {
+    **dict.fromkeys(("download", "upload"), "hub"),
+    **dict.fromkeys(("inspect", "verify", "view"), "look"),
+    **dict.fromkeys(("edits", "when"), "runs"),
+    "pretokenize": "prepare",
+    "retokenize": "convert",
+    "sample": "train",
+}
 
 
 class Commands(click.Group):
@@ -72,7 +64,8 @@ class Commands(click.Group):
         if cmd_name not in names:
             close = did_you_mean(cmd_name, names)
             raise click.UsageError(f"no command is called {cmd_name!r}{close}", ctx)
-        command: click.Command = importlib.import_module(f"tokenmill.cli.{cmd_name}").command
+        module = importlib.import_module(f"tokenmill.cli.{FILES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

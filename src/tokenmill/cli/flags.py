@@ -20,6 +20,7 @@ from tokenmill.base.human import parse_bytes, parse_count
 from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import options_of
 from tokenmill.base.suggest import closest
+from tokenmill.cli.outcome import OutcomeCommand
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,7 +33,7 @@ class Flag(click.Option):
         self.section = section
 
 
-class SectionedCommand(click.Command):
+class SectionedCommand(OutcomeCommand):
     """A command whose help text groups its options by topic, and lists its subcommands."""
 
     subcommands: Mapping[str, str] = MappingProxyType({})

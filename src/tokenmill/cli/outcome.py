@@ -1,25 +1,17 @@
 """The output of a command: results on standard output, notes on standard error, or JSON.
 
-A command that has an outcome returns an `Outcome` and is decorated with `@prints_outcome`, which
-adds `--json` and `--quiet`. One rule for all: results and errors are always printed; notes and
-progress are not with `--quiet`; `--json` prints one JSON value in place of results and notes.
+One rule for all commands: results and errors are always printed; notes and progress are not with
+`--quiet`; `--json` prints one JSON value in place of results and notes.
 
-The library writes hints as Python; a command prints them as its own flags (`as_flags`):
-
-    tokenmill.open("train.bin", dtype="uint16")   becomes   --dtype uint16
-    tokenmill.open("data/corpus")                           data/corpus
-    pass overwrite=True to replace it                       pass --overwrite to replace it
-    pass run=Run(max_ram="600M")                            pass --max_ram 600M
-
-Only what is a flag of the command is changed: another call is still the way, in Python.
+The library writes hints as Python. A command prints what is a flag of it as that flag:
+`tokenmill.open("train.bin", dtype="uint16")` becomes `--dtype uint16` (`as_flags`).
 """
 
-import functools
 import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,15 +42,24 @@ class Outcome:
     """True if results hold colours for the terminal; else no control character is printed."""
 
 
-def prints_outcome(command: Callable[..., Outcome]) -> Callable[..., None]:
-    """Add `--json` and `--quiet` to a command, which returns its outcome."""
+OUTCOME_FLAGS = (
+    click.Option(["--json", "as_json"], is_flag=True, help="Print the outcome as JSON"),
+    click.Option(["-q", "--quiet"], is_flag=True, help="Print no progress and no notes"),
+)
 
-    @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON")
-    @click.option("-q", "--quiet", is_flag=True, help="Print no progress and no notes")
-    @functools.wraps(command)
-    def run(*args: Any, as_json: bool, quiet: bool, **options: Any) -> None:
-        outcome = command(*args, **options)
-        if as_json:
+
+class OutcomeCommand(click.Command):
+    """A command that returns its outcome, which is printed; with `--json` and `--quiet`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += OUTCOME_FLAGS
+
+    def invoke(self, ctx: click.Context) -> None:
+        options = {k: v for k, v in ctx.params.items() if k not in ("as_json", "quiet")}
+        assert self.callback is not None
+        outcome: Outcome = ctx.invoke(self.callback, **options)
+        if ctx.params["as_json"]:
             values = outcome.json() if callable(outcome.json) else outcome.json
             if values is not None:
                 print(json.dumps(values, indent=2))
@@ -69,8 +70,6 @@ def prints_outcome(command: Callable[..., Outcome]) -> Callable[..., None]:
                 note(line)
         if outcome.exit_code:
             sys.exit(outcome.exit_code)
-
-    return run
 
 
 def is_quiet() -> bool:
@@ -114,7 +113,6 @@ def as_flags(text: str, command: click.Command) -> str:
 
 
 def _flag(option: click.Option, value: str) -> str:
-    """Return one argument as it is typed."""
     own = f"--{option.name}"
     name = own if own in option.opts else max(option.opts, key=len)
     if value == "False":

@@ -7,7 +7,7 @@ import click
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.cli.flags import as_keywords, count, value, work_options, workers_option
-from tokenmill.cli.outcome import Outcome, command_progress, prints_outcome
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, command_progress
 from tokenmill.cli.prepare import TakesValInput, preparation_options, summary_lines, take_inputs
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 @click.command(cls=TakesValInput)
 @preparation_options
-@prints_outcome
 def plan(out_dir: str, **options: Any) -> Outcome:
     """Write the plan of a preparation, for jobs that share the work.
 
@@ -45,12 +44,11 @@ def plan(out_dir: str, **options: Any) -> Outcome:
     )
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("run", metavar="OUT")
 @value("--part", "K/N", "Which part, K from 0 to N-1", required=True)
 @value("--workers", "N", "Processes here", default=1)
 @value("--wait", "SECONDS", "Wait so long for other parts that run now", default=0.0)
-@prints_outcome
 def work(run: str, part: str, workers: int, wait: float) -> Outcome:
     """Do part K of N of the first stage that is not complete, and of the next ones while they can
     begin. A stage begins when the one before it is complete: run all parts again until `status`
@@ -68,10 +66,9 @@ def work(run: str, part: str, workers: int, wait: float) -> Outcome:
     return Outcome(values, notes=lines)
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("run", metavar="OUT")
 @value("--parts", "N", "Name missing parts of N", type=count)
-@prints_outcome
 def status(run: str, parts: int | None) -> Outcome:
     """Say how far each stage is, and which parts are missing, as `sbatch --array` takes them."""
     from tokenmill.preparation import jobs
@@ -102,11 +99,10 @@ def _report(run: str, report: "JobReport", parts: int) -> tuple[dict[str, Any], 
     return {**values, "parts": parts, "array": array}, lines
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("run", metavar="OUT")
 @workers_option
 @work_options
-@prints_outcome
 def finish(run: str, **options: Any) -> Outcome:
     """Do whatever is missing on this machine, check that the counts agree, write the manifest."""
     from tokenmill.preparation import jobs

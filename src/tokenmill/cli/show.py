@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tokenmill.cli.flags import (
-    OPEN_NAMES,
-    GroupWithMain,
-    SectionedCommand,
-    count,
-    file_options,
-    given,
-    open_options,
-    position,
-    switch,
-    together,
-    value,
-)
-from tokenmill.cli.outcome import Outcome, note, prints_outcome
+from tokenmill.cli import flags
+from tokenmill.cli.flags import switch, value
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, note
 
 if TYPE_CHECKING:
     from tokenmill.dataset import TokenDataset
@@ -30,21 +19,20 @@ if TYPE_CHECKING:
 
 AROUND = 24  # tokens shown on each side of a text that was found
 # What all of these take.
-excerpt_options = together(
+excerpt_options = flags.together(
     value("--split", "NAME", "Which split, or `all`  [default: train, or all without splits]"),
     switch("--ids", "Print the id of each token too"),
     switch("--plain", "Print the text alone, without edges of tokens"),
 )
-show_options = together(excerpt_options, open_options)
-limit_option = value("--limit", "N", "Tokens of an excerpt", default=2000, type=count)
+show_options = flags.together(excerpt_options, flags.open_options)
+limit_option = value("--limit", "N", "Tokens of an excerpt", default=2000, type=flags.count)
 
 
-@click.command(cls=SectionedCommand)
+@click.command(cls=flags.SectionedCommand)
 @click.argument("path")
-@click.argument("number", type=position, default=0, metavar="[N]")
+@click.argument("number", type=flags.position, default=0, metavar="[N]")
 @limit_option
 @show_options
-@prints_outcome
 def document(path: str, number: int, limit: int, **options: Any) -> Outcome:
     """Print document N of the data at PATH as text, by default the first.
 
@@ -67,12 +55,11 @@ def document(path: str, number: int, limit: int, **options: Any) -> Outcome:
     return _outcome([show_tokens(data, 0, data.num_tokens, limit=limit)], **options)
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("path")
 @click.argument("wanted", metavar="A:B")
 @limit_option
 @show_options
-@prints_outcome
 def tokens(path: str, wanted: str, limit: int, **options: Any) -> Outcome:
     """Print tokens A to B of a split of the data at PATH as text."""
     from tokenmill.look.show import show_tokens
@@ -82,9 +69,9 @@ def tokens(path: str, wanted: str, limit: int, **options: Any) -> Outcome:
     return _outcome([excerpt], **options)
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("path")
-@click.argument("step", type=position)
+@click.argument("step", type=flags.position)
 @value("--rank", "N", "Rank", default=0)
 @value("--world_size", "N", "Number of ranks", default=1)
 @value("--batch_size", "N", "Rows on a rank", default=8)
@@ -97,8 +84,7 @@ def tokens(path: str, wanted: str, limit: int, **options: Any) -> Outcome:
 @value("--row", "I", "This row only", type=int)
 @limit_option
 @excerpt_options
-@file_options
-@prints_outcome
+@flags.file_options
 def batch(path: str, step: int, row: int | None, limit: int, **options: Any) -> Outcome:
     """Print the batch that a step trains on, from the data at PATH, row by row.
 
@@ -119,12 +105,11 @@ def batch(path: str, step: int, row: int | None, limit: int, **options: Any) -> 
     return _outcome(show_step(loader, step, row=row, limit=limit), **printed)
 
 
-@click.command()
+@click.command(cls=OutcomeCommand)
 @click.argument("path")
 @click.argument("wanted", metavar="TEXT")
-@value("--limit", "N", "Texts to find", default=10, type=count)
+@value("--limit", "N", "Texts to find", default=10, type=flags.count)
 @show_options
-@prints_outcome
 def text(path: str, wanted: str, limit: int, **options: Any) -> Outcome:
     """Print where TEXT occurs in the data at PATH. Exit code 1: nowhere."""
     from tokenmill.look.find_text import find
@@ -150,8 +135,8 @@ def _open(path: str, options: dict[str, Any]) -> "TokenDataset":
     import tokenmill
 
     split = options.pop("split")
-    how = {name: options.pop(name, None) for name in OPEN_NAMES}
-    return tokenmill.open(path, split, **given(how))
+    how = {name: options.pop(name, None) for name in flags.OPEN_NAMES}
+    return tokenmill.open(path, split, **flags.given(how))
 
 
 def _outcome(excerpts: "Iterable[Excerpt]", *, ids: bool, plain: bool) -> Outcome:
@@ -186,7 +171,7 @@ def _text(excerpt: "Excerpt", plain: bool, ids: bool) -> str:
     return f"--- {title}\n{render(excerpt.tokens, color=color, with_ids=ids)}"
 
 
-command = GroupWithMain(
+show = flags.GroupWithMain(
     document,
     "show",
     {

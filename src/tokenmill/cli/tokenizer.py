@@ -8,24 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tokenmill.base.human import human_bytes, human_rate, plural
-from tokenmill.cli.flags import (
-    SectionedCommand,
-    as_keywords,
-    given,
-    page_file,
-    settings_flags,
-    size,
-    switch,
-    value,
-    work_options,
-    workers_option,
-)
-from tokenmill.cli.outcome import Outcome, command_progress, prints_outcome
+from tokenmill.cli import flags
+from tokenmill.cli.flags import switch, value
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, command_progress
 from tokenmill.cli.prepare import CLEAN_ALIAS, no_dedup_switch
 from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
-    from tokenmill.look.compare_tokenizers import Comparison
+    from tokenmill.look.tokenizers import Comparison
     from tokenmill.preparation.train_tokenizer import Training
 
 OUTPUT = {"section": "Output"}
@@ -34,11 +24,11 @@ SHOWN_SPECIALS = 12
 
 
 @click.group()
-def command() -> None:
+def tokenizer() -> None:
     """Train a tokenizer, show what is in one, or compare two on your text."""
 
 
-@command.command(cls=SectionedCommand)
+@tokenizer.command(cls=flags.SectionedCommand)
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @value("-o --out_dir", "OUT", "Folder of the tokenizer", required=True, **OUTPUT)
 @switch("--overwrite", "Replace the tokenizer in OUT", **OUTPUT)
@@ -58,7 +48,7 @@ def command() -> None:
     multiple=True,
     **VOCABULARY,
 )
-@settings_flags(
+@flags.settings_flags(
     Settings,
     only=(
         *("clean", "dedup", "dedup_min_chars"),
@@ -67,9 +57,8 @@ def command() -> None:
     clean=CLEAN_ALIAS,
 )
 @no_dedup_switch
-@workers_option
-@work_options
-@prints_outcome
+@flags.workers_option
+@flags.work_options
 def train(inputs: tuple[str, ...], out_dir: str, **options: Any) -> Outcome:
     """Train a byte-level BPE tokenizer on text files; OUT/ then holds tokenizer.json.
 
@@ -88,7 +77,7 @@ def train(inputs: tuple[str, ...], out_dir: str, **options: Any) -> Outcome:
 
     options["special"] = options["special"] or None
     with command_progress() as progress:
-        done = train_tokenizer(inputs, out_dir, **as_keywords(options, progress))
+        done = train_tokenizer(inputs, out_dir, **flags.as_keywords(options, progress))
     lines = _training_lines(out_dir, done, options["vocab_size"])
     return Outcome({"out_dir": out_dir, **asdict(done)}, notes=lines)
 
@@ -115,10 +104,9 @@ def _training_lines(out_dir: str, done: "Training", vocab_size: int) -> Iterator
         yield f"Wrote {out_dir.rstrip('/')}/tokenizer.json in {done.seconds:.1f} s ({rate})"
 
 
-@command.command()
+@tokenizer.command(cls=OutcomeCommand)
 @click.argument("name")
-@settings_flags(Settings, only=("end_of_text", "token_pattern"))
-@prints_outcome
+@flags.settings_flags(Settings, only=("end_of_text", "token_pattern"))
 def show(name: str, end_of_text: str | None, token_pattern: str | None) -> Outcome:
     """Print what a tokenizer is: family, engine, ids, special ids, split pattern.
 
@@ -130,7 +118,7 @@ def show(name: str, end_of_text: str | None, token_pattern: str | None) -> Outco
         tokenmill tokenizer show gpt2
         tokenmill tokenizer show tok/
     """
-    from tokenmill.look.tokenizer_facts import facts_of
+    from tokenmill.look.tokenizers import facts_of
     from tokenmill.tokens.load_tokenizer import load
 
     facts = facts_of(load(name, end_of_text=end_of_text, pattern=token_pattern))
@@ -156,14 +144,13 @@ def _fact_lines(facts: Any) -> list[str]:
     return [f"{label:<12}  {value}" for label, value in known.items()]
 
 
-@command.command()
+@tokenizer.command(cls=OutcomeCommand)
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@value("--html", "FILE", "Also write the comparison as a page with plots", type=page_file)
-@value("--sample", "SIZE", "Text to compare on", default=8 << 20, type=size)
-@settings_flags(Settings, only=("text_field", "separator"))
-@prints_outcome
+@value("--html", "FILE", "Also write the comparison as a page with plots", type=flags.page_file)
+@value("--sample", "SIZE", "Text to compare on", default=8 << 20, type=flags.size)
+@flags.settings_flags(Settings, only=("text_field", "separator"))
 def compare(
     first: str, second: str, inputs: tuple[str, ...], html: str | None, **options: Any
 ) -> Outcome:
@@ -177,9 +164,9 @@ def compare(
         tokenmill tokenizer compare gpt2 tok/ corpus/*.jsonl
         tokenmill tokenizer compare tok-32k/ tok-64k/ held/ --html compare.html
     """
-    from tokenmill.look.compare_tokenizers import compare_tokenizers
+    from tokenmill.look.tokenizers import compare_tokenizers
 
-    found = compare_tokenizers(first, second, inputs, **given(options))
+    found = compare_tokenizers(first, second, inputs, **flags.given(options))
     notes = []
     if html is not None:
         from tokenmill.base.atomic import write_atomically
@@ -187,7 +174,7 @@ def compare(
 
         write_atomically(Path(html), compare_page(found).encode("utf-8", "replace"))
         notes.append(f"Wrote {html}")
-    return Outcome(found.to_json(), results=_comparison_lines(found), notes=notes)
+    return Outcome(asdict(found), results=_comparison_lines(found), notes=notes)
 
 
 def _comparison_lines(found: "Comparison") -> Iterator[str]:

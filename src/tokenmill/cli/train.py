@@ -1,4 +1,4 @@
-"""`tokenmill train`: train a small GPT on token data."""
+"""`tokenmill train` and `sample`: train a small GPT on token data, and generate text with it."""
 
 import os
 import re
@@ -11,16 +11,9 @@ from typing import Any
 import click
 
 from tokenmill.base.suggest import closest
-from tokenmill.cli.flags import (
-    GroupWithMain,
-    SectionedCommand,
-    count,
-    position,
-    settings_flags,
-    switch,
-    value,
-)
-from tokenmill.cli.outcome import Outcome, as_flags, is_quiet, prints_outcome
+from tokenmill.cli import flags
+from tokenmill.cli.flags import switch, value
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, as_flags, is_quiet
 from tokenmill.errors import MissingExtraError
 from tokenmill.train.config import SOURCES, TrainConfig, load_config
 
@@ -35,7 +28,7 @@ RUN = {"section": "The run"}
 JOB = Path(__file__).with_name("submit_job.sh")  # also found as scripts/submit_job.sh
 
 
-class TrainCommand(SectionedCommand):
+class TrainCommand(flags.SectionedCommand):
     """A command that knows which settings are keys of the config file and not flags."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -54,10 +47,9 @@ class TrainCommand(SectionedCommand):
 
 
 @click.command(cls=TrainCommand)
-@settings_flags(TrainConfig, only=FLAGS)
+@flags.settings_flags(TrainConfig, only=FLAGS)
 @value("--config_file", "FILE", "JSON settings, e.g. configs/150M_1024.json; flags win", **RUN)
 @switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN)
-@prints_outcome
 def run_command(config_file: str | None, resume: bool, **settings: Any) -> Outcome:
     """Train a small GPT on token data.
 
@@ -94,9 +86,9 @@ def needs_torch(what: str) -> None:
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@value("--nodes", "N", "Machines", default=1, type=count)
-@value("--gpus", "N", "GPUs of each; 0 trains on CPUs", default=1, type=position)
-@value("--cpus", "N", "CPUs for each GPU", default=4, type=count)
+@value("--nodes", "N", "Machines", default=1, type=flags.count)
+@value("--gpus", "N", "GPUs of each; 0 trains on CPUs", default=1, type=flags.position)
+@value("--cpus", "N", "CPUs for each GPU", default=4, type=flags.count)
 @value("--memory", "SIZE", "For each CPU", default="8G")
 @value("--time", "LIMIT", "As sbatch takes it", default="24:00:00")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLAGS OF train]...")
@@ -141,4 +133,33 @@ def slurm(nodes: int, gpus: int, cpus: int, memory: str, time: str, words: tuple
     print(job.replace("TOKENMILL_PYTHON:-python", own_python), end="")
 
 
-command = GroupWithMain(run_command, "train", {"slurm": "Print this training as a Slurm job"})
+@click.command(cls=OutcomeCommand)
+@click.argument("run")
+@value("--prompt", "TEXT", "Text to continue  [default: a new document]")
+@value("--max_new_tokens", "N", "At most so many", default=200)
+@value("--temperature", "X", "0 takes the likeliest token", default=0.8)
+@value("--top_k", "K", "Draw from the likeliest K; 0 from all", default=200)
+@value("--seed", "N", "Equal seeds give equal text", default=0)
+@value("--num_samples", "N", "With seeds SEED, SEED+1, ...", default=1)
+@value("--device", "NAME", "`cpu`, `cuda`, `cuda:1` or `mps`", default="auto")
+def sample(
+    run: str, prompt: str | None, top_k: int, seed: int, num_samples: int, **how: Any
+) -> Outcome:
+    """Generate text with the model of RUN, the folder that `tokenmill train` made.
+
+    \b
+    Examples:
+        tokenmill sample runs/gpt --prompt "def main("
+        tokenmill sample runs/gpt --temperature 0 --max_new_tokens 50
+    """
+    needs_torch("tokenmill sample")
+    from tokenmill.train.start import sample
+
+    samples = [
+        {"seed": s, "text": sample(run, prompt or "", top_k=top_k or None, seed=s, **how)}
+        for s in range(seed, seed + num_samples)
+    ]
+    return Outcome(samples, results=[str(each["text"]) for each in samples])
+
+
+train = flags.GroupWithMain(run_command, "train", {"slurm": "Print this training as a Slurm job"})

@@ -1,17 +1,15 @@
 """The order of an edited run: another order with skips, an end, and bans; and of grown data.
 
-A place is a sample number of the order before its skips. Without skips sample s is at place s; a
-skip at sample s of n places means that sample s and all after it are n places further on: what was
-at the n places is never served. A ban changes no row; it is here so that `samples_targeting` names
-only samples that train on what was asked for.
+A place is a sample number of the order before its skips: after a skip of n places all samples are n
+places further on. A ban changes no row; it is here so that `samples_targeting` names only samples
+that train on what was asked for.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from tokenmill.edits.bans import SourceBans
+from tokenmill.edits.bans import NO_BANS, SourceBans
 from tokenmill.order.order import Order, SourceOrder, TargetRanges
 from tokenmill.order.spans import Spans, join_rows
 
@@ -138,9 +136,8 @@ class EditedOrder(Order):
 
     def bans_of(self, source: int) -> SourceBans:
         """The bans of a source, by numbers within the source."""
-        bans = self.bans.get(source, SourceBans())
-        firsts = (self.counts_before(first)[source] for first in bans.firsts)
-        return replace(bans, firsts=tuple(firsts))
+        bans = self.bans.get(source, NO_BANS)
+        return bans.counted_by(lambda sample: self.counts_before(sample)[source])
 
 
 class GrownSource(SourceOrder):

@@ -29,7 +29,7 @@ from tokenmill.formats.held_out import is_named
 from tokenmill.formats.not_tokens import known_head, likely_dtype
 from tokenmill.formats.untrusted import head
 from tokenmill.hub.remote_files import OUR_FOLDER
-from tokenmill.look import document_traps, misread, overlap, shard_files, wrong_tokenizer
+from tokenmill.look import document_traps, overlap, shard_files, wrong_ids
 from tokenmill.look.inspect import open_splits
 from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample, Trap, spread
 from tokenmill.shards.manifest import STATE_FILE_NAME, Manifest
@@ -41,6 +41,13 @@ _FETCH = "fetch this file again, or write it again"
 _PREPARE = "fetch the dataset again, or prepare it again"
 Progress = Callable[[str, int], None]
 TrapCheck = Callable[[SplitSample], Iterator[Trap]]
+OF_READING: tuple[TrapCheck, ...] = (wrong_ids.headers, wrong_ids.wrong_type)
+OF_CONTENT: tuple[TrapCheck, ...] = (
+    *(shard_files.unfilled, shard_files.cut, shard_files.repeated),
+    *(wrong_ids.numbers, wrong_ids.texts),
+    *(document_traps.doubled_ends, document_traps.missing_ends, document_traps.no_ends),
+    *(document_traps.begin_tokens, document_traps.never_shuffled),
+)
 
 
 @dataclass
@@ -107,7 +114,14 @@ def verify(
     except FormatError:
         return check  # the traps say why
     else:
-        _check_foreign(check, data, full, subset, progress)
+        check.format = data.format
+        check.shards = len(data.shards)
+        share = 1.0 if full else 0.0 if subset is None else share_of(subset)
+        for i in spread(math.ceil(share * check.shards), check.shards):
+            check.damaged += _check_shard(data, i)
+            check.shards_read += 1
+            if progress is not None:
+                progress(data.shards[i].file, data.files[i].file_bytes)
     if check.damaged:
         check.traps = []
     return check
@@ -140,19 +154,6 @@ def _check_ours(check: Check, full: bool, subset: str | None, progress: Progress
         check.damaged.insert(0, damage)
     except ImportError as error:
         check.notes.append(f"the stored tokenizer is compared by its hash only: {error}")
-
-
-def _check_foreign(
-    check: Check, data: TokenDataset, full: bool, subset: str | None, progress: Progress | None
-) -> None:
-    check.format = data.format
-    check.shards = len(data.shards)
-    share = 1.0 if full else 0.0 if subset is None else share_of(subset)
-    for i in spread(math.ceil(share * check.shards), check.shards):
-        check.damaged += _check_shard(data, i)
-        check.shards_read += 1
-        if progress is not None:
-            progress(data.shards[i].file, data.files[i].file_bytes)
 
 
 def _check_shard(data: TokenDataset, i: int) -> list[Finding]:
@@ -195,11 +196,11 @@ def _find_traps(check: Check, budget: int, open_options: dict[str, Any]) -> None
     samples = {name: SplitSample(data, name, budget, first) for name, data in splits.items()}
     traps: list[Trap] = []
     for sample in samples.values():
-        found = list(_run(misread.check, sample))
-        if not found:  # what is read wrongly is wrong in every other way too
-            for content in (shard_files.check, wrong_tokenizer.check, document_traps.check):
-                found += _run(content, sample)
-        traps += found
+        for checks in (OF_READING, OF_CONTENT):
+            found = [trap for check_one in checks for trap in _run(check_one, sample)]
+            traps += found
+            if found:  # what is read wrongly is wrong in every other way too
+                break
         check.tokens += sample.data.num_tokens
         check.tokens_sampled += len(sample.ids)
     if "train" in samples and not any(trap.is_fault for trap in traps):
@@ -241,7 +242,7 @@ def _open(check: Check, open_options: dict[str, Any]) -> dict[str, TokenDataset]
 def _why_not_open(path: str, error: FormatError, open_options: dict[str, Any]) -> Trap:
     file = _first_file(path)
     if file is not None and open_options.get("format") and (what := known_head(head(file)[0])):
-        return misread.header_trap(str(file), head(file)[0], 2, what)
+        return wrong_ids.header_trap(str(file), head(file)[0], 2, what)
     return _trap(error, path)
 
 

@@ -1,16 +1,9 @@
 """Documents that do not begin or end as they should, or come in a sorted order.
 
-missing-end-of-text, doubled-end-of-text: without a mark the model never learns that a text ends;
-with two (one by the tokenizer, one by the writer) it learns that an end is followed by an end.
-
-missing-begin-token, doubled-begin-token: a model that was trained with one begin token before each
-document has never seen two, nor none. Where nothing names the id, a special token that most
-documents begin with twice is still found.
-
-never-shuffled: documents are sorted by source, language, date or length, so that neighbours are
-alike; in shuffled data their correlation is 0, give or take 1/sqrt(n). It is a note, not a fault:
-tokenmill shuffles windows over the whole split. Datasets of tokenmill keep the order of their input
-files: nothing is said of them.
+Without a mark the model never learns that a text ends; with two (one by the tokenizer, one by the
+writer) it learns that an end is followed by an end. Neighbours in documents that are sorted by
+source, language, date or length are alike; in shuffled data their correlation is 0, give or take
+1/sqrt(n). Nothing is said of the order of tokenmill's datasets, which is that of the input files.
 """
 
 from collections.abc import Iterator
@@ -18,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tokenmill.errors import TokenmillError
-from tokenmill.look.token_sample import SplitSample, Trap, percent
+from tokenmill.look.token_sample import SplitSample, Trap
 
 NUM_DOCUMENTS = 200
 LEAST_DOCUMENTS = 8
@@ -33,18 +26,8 @@ ALIKE = 0.35  # correlation
 SIGMAS = 5  # chance gives 1 / sqrt(n), and rarely 5 times that
 
 
-def check(sample: SplitSample) -> Iterator[Trap]:
-    """Check ends by the index, or else by the marks in the sample; then begins and the order."""
-    yield from _doubled_ends(sample)
-    if sample.data.num_documents is not None:
-        yield from _by_index(sample)
-    elif sample.data.end_of_text_id is not None:
-        yield from _by_marks(sample)
-    yield from _begin_tokens(sample)
-    yield from _never_shuffled(sample)
-
-
-def _doubled_ends(sample: SplitSample) -> Iterator[Trap]:
+def doubled_ends(sample: SplitSample) -> Iterator[Trap]:
+    """Count end-of-text ids that are followed by another."""
     end = sample.data.end_of_text_id
     if end is None:
         return
@@ -59,21 +42,22 @@ def _doubled_ends(sample: SplitSample) -> Iterator[Trap]:
         yield Trap("doubled-end-of-text", sample.split, evidence, ADDED_TWICE)
 
 
-def _by_marks(sample: SplitSample) -> Iterator[Trap]:
+def no_ends(sample: SplitSample) -> Iterator[Trap]:
+    """Look for an end-of-text id in the sample, where no index says how documents end."""
     ids = sample.ids
     end = sample.data.end_of_text_id
+    if sample.data.num_documents is not None or end is None:
+        return
     if len(ids) >= LEAST_TOKENS and not bool((ids == end).any()):
         evidence = f"not one of {len(ids):,} tokens is the end-of-text id {end}"
-        fix = (
-            "prepare again with an end-of-text id after each document; if it is one long text, "
-            "this is as it should be"
-        )
+        fix = "prepare again with an end-of-text id after each document, unless it is one long text"
         yield Trap("missing-end-of-text", sample.split, evidence, fix, is_fault=False)
 
 
-def _by_index(sample: SplitSample) -> Iterator[Trap]:
+def missing_ends(sample: SplitSample) -> Iterator[Trap]:
+    """Look at the edges of some documents of the index."""
     data = sample.data
-    if data.details.get("rows"):
+    if data.num_documents is None or data.details.get("rows"):
         return
     ranges = list(sample.documents(NUM_DOCUMENTS))
     if len(ranges) < LEAST_DOCUMENTS:
@@ -92,14 +76,8 @@ def _by_index(sample: SplitSample) -> Iterator[Trap]:
     if marked < least * len(ranges):
         without = len(ranges) - marked
         mark = f"the end-of-text id {end}" if end is not None else "a mark common to all"
-        evidence = (
-            f"{without:,} of {len(ranges):,} documents looked at ({percent(without, len(ranges))}) "
-            f"neither end nor begin with {mark}"
-        )
-        fix = (
-            "write the files again with a mark at each end (Megatron: --append-eod; datatrove: "
-            "eos_token)"
-        )
+        evidence = f"{without:,} of {len(ranges):,} documents neither end nor begin with {mark}"
+        fix = "write a mark at the end of each (Megatron: --append-eod; datatrove: eos_token)"
         is_fault = end is not None and data.has_manifest
         yield Trap("missing-end-of-text", sample.split, evidence, fix, is_fault)
 
@@ -117,7 +95,7 @@ def _marked_by_their_own(
     return found
 
 
-def _begin_tokens(sample: SplitSample) -> Iterator[Trap]:
+def begin_tokens(sample: SplitSample) -> Iterator[Trap]:
     """Check the first two ids of some documents, spread over the split."""
     data = sample.data
     ranges = list(sample.documents(NUM_DOCUMENTS, least=2))
@@ -131,17 +109,11 @@ def _begin_tokens(sample: SplitSample) -> Iterator[Trap]:
         # The very first may be the rest of a document, where the end of the tokens was held out.
         whole = heads[1:] if ranges[0][0] == 0 else heads
         if without := int((whole[:, 0] != begin).sum()):
-            evidence = (
-                f"{without:,} of {len(whole):,} documents looked at do not begin with the begin "
-                f"token {begin}"
-            )
+            evidence = f"{without:,} of {len(whole):,} documents do not begin with token {begin}"
             fix = "name the id that they begin with, or prepare the text again with --begin_token"
             yield Trap("missing-begin-token", sample.split, evidence, fix)
     if doubled := int((heads == begin).all(axis=1).sum()):
-        evidence = (
-            f"{doubled:,} of {len(heads):,} documents looked at ({percent(doubled, len(heads))}) "
-            f"begin with the begin token {begin} twice"
-        )
+        evidence = f"{doubled:,} of {len(heads):,} documents begin with token {begin} twice"
         yield Trap("doubled-begin-token", sample.split, evidence, ADDED_TWICE)
 
 
@@ -159,7 +131,7 @@ def _unnamed_begin(sample: SplitSample, heads: np.ndarray) -> int:
     return begin if is_begin else -1
 
 
-def _never_shuffled(sample: SplitSample) -> Iterator[Trap]:
+def never_shuffled(sample: SplitSample) -> Iterator[Trap]:
     """Correlation of each feature between neighbours in the sample."""
     data = sample.data
     if data.has_manifest or data.details.get("rows"):
@@ -174,14 +146,9 @@ def _never_shuffled(sample: SplitSample) -> Iterator[Trap]:
     found = dict(zip(names, map(_correlation, np.array(rows).T), strict=True))
     name = max(names, key=lambda name: found[name])
     if found[name] > max(ALIKE, SIGMAS / len(rows) ** 0.5):
-        evidence = (
-            f"documents are like their neighbours: correlation {found[name]:.2f} of their {name}, "
-            f"over {len(rows):,} documents spread over the split (0 in shuffled data)"
-        )
-        fix = (
-            "nothing to do for tokenmill's shuffled order; for programs that read from front to "
-            "back, shuffle the documents before writing"
-        )
+        alike = f"correlation {found[name]:.2f} of their {name} (0 in shuffled data)"
+        evidence = f"{len(rows):,} documents are like their neighbours: {alike}"
+        fix = "none for tokenmill's shuffled order; for others, shuffle documents before writing"
         yield Trap("never-shuffled", sample.split, evidence, fix, is_fault=False)
 
 

@@ -1,14 +1,11 @@
 """Find a text in token data.
 
-The ids of a text depend on what is around it, so looking for the ids of the text is not enough.
-But between two places where the tokenizer may be cut the ids are the same everywhere: these inner
-ids are looked for in the files as they are (about 1 GB/s), and each hit is decoded and compared. A
-text that is too short to have inner ids, or another kind of tokenizer, is looked for by decoding
-everything, in blocks.
+The ids of a text depend on what is around it. But between two places where the tokenizer may be cut
+they are the same everywhere: these inner ids are looked for in the files as they are (about
+1 GB/s), and each hit is decoded and compared. A text that has none is looked for by decoding all.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,28 +15,24 @@ BLOCK_TOKENS = 1 << 22  # tokens looked at in one go
 DECODE_TOKENS = 1 << 18  # tokens decoded in one go
 
 
-@dataclass(frozen=True)
-class Match:
-    """One occurrence: the tokens from start to stop hold it."""
-
-    start: int
-    stop: int
-
-
 def find(
     data: TokenDataset, text: str | bytes, start: int = 0, stop: int | None = None
-) -> Iterator[Match]:
-    """Every occurrence of the text in the tokens from start to stop; needs a tokenizer."""
+) -> Iterator[range]:
+    """The tokens that hold each occurrence of the text from start to stop; needs a tokenizer."""
     stop = data.num_tokens if stop is None else stop
     needle = text.encode() if isinstance(text, str) else text
     if not needle:
         raise ValueError("the text to look for is empty")
     data.decode(np.empty(0, data.dtype))  # says so when there is no tokenizer
     inner, before = _inner_ids(data, needle)
+    matches = _by_text(data, needle, start, stop)
     if len(inner):
-        yield from _by_ids(data, needle, inner, before, start, stop)
-    else:
-        yield from _by_text(data, needle, start, stop)
+        matches = _by_ids(data, needle, inner, before, start, stop)
+    done = -1
+    for match in matches:
+        if match.start > done:  # blocks overlap
+            yield match
+            done = match.start
 
 
 def _inner_ids(data: TokenDataset, needle: bytes) -> tuple[np.ndarray, int]:
@@ -55,9 +48,8 @@ def _inner_ids(data: TokenDataset, needle: bytes) -> tuple[np.ndarray, int]:
 
 def _by_ids(
     data: TokenDataset, needle: bytes, inner: np.ndarray, before: int, start: int, stop: int
-) -> Iterator[Match]:
+) -> Iterator[range]:
     anchor = int(inner.argmax())  # large ids are rare ones
-    done = -1
     for low in range(start, stop, BLOCK_TOKENS):
         # Past the block on both sides, for a hit across its edge.
         first = max(start, low - len(inner))
@@ -69,23 +61,16 @@ def _by_ids(
             hit = first + begin
             # No token is empty: n tokens hold at least n bytes.
             around = (max(start, hit - before), min(hit + len(needle), stop))
-            for match in _in_range(data, *around, needle):
-                if done < match.start <= hit < match.stop:
-                    yield match
-                    done = match.start
+            yield from (match for match in _in_range(data, *around, needle) if hit in match)
 
 
-def _by_text(data: TokenDataset, needle: bytes, start: int, stop: int) -> Iterator[Match]:
-    done = -1
+def _by_text(data: TokenDataset, needle: bytes, start: int, stop: int) -> Iterator[range]:
     for low in range(start, stop, DECODE_TOKENS):
         high = min(low + DECODE_TOKENS + len(needle), stop)
-        for match in _in_range(data, low, high, needle):
-            if match.start > done:
-                yield match
-                done = match.start
+        yield from _in_range(data, low, high, needle)
 
 
-def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterator[Match]:
+def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterator[range]:
     ids = data.tokens(low, high)
     text: bytes = data.tokenizer.decode(ids)
     at = text.find(needle)
@@ -94,7 +79,7 @@ def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterato
     ends = _byte_ends(data, ids, text)
     while at >= 0:
         first, last = np.searchsorted(ends, [at, at + len(needle) - 1], side="right").tolist()
-        yield Match(low + first, low + last + 1)
+        yield range(low + first, low + last + 1)
         at = text.find(needle, at + 1)
 
 

@@ -7,9 +7,12 @@ and sizes.
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tokenmill.base.human import one_line, plural
 from tokenmill.base.signatures import takes_keywords_of
@@ -18,6 +21,7 @@ from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, NotADatasetError, TokenmillError
 from tokenmill.formats.held_out import SPLITS
 from tokenmill.hub.checked_files import origins
+from tokenmill.look.show import ShownToken, show_ids
 from tokenmill.look.token_sample import spread_ranges, text_size
 from tokenmill.shards.manifest import Manifest
 
@@ -129,38 +133,6 @@ def open_splits(
     return splits or {"all": whole}
 
 
-@dataclass(frozen=True)
-class OpenedSplits:
-    """The data that a page is made from."""
-
-    path: str
-    splits: dict[str, TokenDataset]
-    open_options: dict[str, Any]
-    """For whatever opens the data again: the same backend, the tokenizer that is loaded already."""
-    tokenizer: Any = None
-    tokenizer_error: str | None = None
-    """The reason why there is none though the data names it; ids are shown instead of text."""
-
-
-def open_for_looking(path: str, open_options: Mapping[str, Any]) -> OpenedSplits:
-    """Open every split for a page; `open_options` are keywords of `tokenmill.open`.
-
-    Tokens are read, not mapped: a file that another process cuts short is then an error on a page,
-    not the end of this process, and scattered places of cold files are read faster (4 s instead of
-    30 s for a report on 20 GB of sparse shards).
-    """
-    options = {"backend": "pread", **open_options}
-    splits = open_splits(path, **options)
-    try:
-        tokenizer = next(iter(splits.values())).tokenizer
-    except (TokenmillError, ImportError) as error:
-        return OpenedSplits(path, splits, options, tokenizer_error=str(error))
-    if tokenizer is not None:
-        options["tokenizer"] = tokenizer
-        splits = open_splits(path, **options)
-    return OpenedSplits(path, splits, options, tokenizer)
-
-
 @takes_keywords_of(open_dataset, but=("split",))
 def inspect(path: str | os.PathLike[str], **open_options: Any) -> Inspection:
     """Return what is known about token data; other keywords are those of `tokenmill.open`."""
@@ -177,6 +149,39 @@ def inspect(path: str | os.PathLike[str], **open_options: Any) -> Inspection:
         fetched=origins(Path(path)),
         made=_made(Manifest.load(path)) if data.has_manifest else None,
     )
+
+
+class OpenedData:
+    """The data that pages are made from; keywords are those of `tokenmill.open`.
+
+    Tokens are read, not mapped: a file that another process cuts short is then an error on a page,
+    not the end of this process, and scattered places of cold files are read faster (4 s instead of
+    30 s for a report on 20 GB of sparse shards).
+    """
+
+    @takes_keywords_of(open_dataset, but=("split",))
+    def __init__(self, path: str, **open_options: Any) -> None:
+        self.path = path
+        self.name = Path(path).resolve().name
+        self.open_options = {"backend": "pread", **open_options}
+        self.splits = open_splits(path, **self.open_options)
+        self.tokenizer: Any = None
+        self.tokenizer_error: str | None = None  # ids are shown instead of text
+        try:
+            self.tokenizer = next(iter(self.splits.values())).tokenizer
+        except (TokenmillError, ImportError) as error:
+            self.tokenizer_error = str(error)
+        if self.tokenizer is not None:  # loaded once, and used for all
+            self.open_options["tokenizer"] = self.tokenizer
+            self.splits = open_splits(path, **self.open_options)
+
+    @cached_property
+    def known(self) -> Inspection:
+        return inspect(self.path, **self.open_options)
+
+    def shown(self, data: TokenDataset, ids: np.ndarray) -> list[ShownToken]:
+        """Return ids of a split as text."""
+        return show_ids(ids, self.tokenizer, end_of_text_id=data.end_of_text_id)
 
 
 def _split(data: TokenDataset) -> SplitInfo:
@@ -247,7 +252,6 @@ def lines(known: Inspection) -> list[str]:
 
 
 def _rows(known: Inspection) -> Iterator[tuple[str, str]]:
-    """(name, value) of each line."""
     yield "path", one_line(known.path)
     yield "format", known.format
     yield "dtype", known.dtype
@@ -262,7 +266,11 @@ def _rows(known: Inspection) -> Iterator[tuple[str, str]]:
         yield "text", f"{known.bytes_per_token:.2f} bytes a token, from samples"
     width = max(len(name) for name in known.splits)
     for name, split in known.splits.items():
-        yield "split", f"{name:<{width}}  {_split_line(split)}"
+        documents = "" if split.documents is None else f"{plural(split.documents, 'document')}, "
+        size = f"{split.bytes:,} bytes in {plural(split.shards, 'shard')}"
+        part = " (part of a file)" if split.part_of_a_file else ""
+        counts = f"{plural(split.tokens, 'token')}, {documents}{size}{part}"
+        yield "split", f"{name:<{width}}  {counts}"
     for name, value in known.other_details().items():
         yield name.replace("_", " "), value
     for origin in known.fetched:
@@ -283,13 +291,6 @@ def _tokenizer_line(tokenizer: TokenizerInfo) -> str:
     if tokenizer.fingerprint is not None:
         parts.append(f"fingerprint {tokenizer.fingerprint[:12]}")
     return ", ".join(parts)
-
-
-def _split_line(split: SplitInfo) -> str:
-    documents = "" if split.documents is None else f"{plural(split.documents, 'document')}, "
-    size = f"{split.bytes:,} bytes in {plural(split.shards, 'shard')}"
-    part = " (part of a file)" if split.part_of_a_file else ""
-    return f"{plural(split.tokens, 'token')}, {documents}{size}{part}"
 
 
 def shown_setting(value: object) -> str:
@@ -315,27 +316,13 @@ def _made_rows(made: Made) -> Iterator[tuple[str, str]]:
     yield from (("accounts", f"{k}: {shown_setting(v)}") for k, v in made.accounts.items())
 
 
-@dataclass(frozen=True)
-class ListedDataset:
-    """One dataset of a folder."""
-
-    path: str
-    format: str = ""
-    dtype: str = ""
-    tokens: dict[str, int] = field(default_factory=dict)
-    """By split."""
-    error: str | None = None
-    """The reason why it cannot be opened, such as a dtype that no file states, or damage."""
-
-    def __str__(self) -> str:
-        counts = (f"{split} {count:,} tokens" for split, count in self.tokens.items())
-        return self.error or f"{self.format} {self.dtype}, {', '.join(counts)}"
-
-
 def list_datasets(
     folder: str | os.PathLike[str], depth: int = DEEPEST, **open_options: Any
-) -> Iterator[ListedDataset]:
-    """The datasets in a folder and in the folders of it, in the order of their names."""
+) -> Iterator[dict[str, Any]]:
+    """The datasets in a folder and in the folders of it, in the order of their names.
+
+    `error` says why one cannot be opened, such as a dtype that no file states, or damage.
+    """
     inside = [path for path in Path(folder).glob("[!.]*") if path.is_dir()]
     for path in sorted(inside, key=lambda path: os.fsencode(path.name)):
         try:
@@ -344,8 +331,10 @@ def list_datasets(
             if depth > 1:
                 yield from list_datasets(path, depth - 1, **open_options)
         except FormatError as error:
-            yield ListedDataset(str(path), error=error.message)
+            no_data = {"format": "", "dtype": "", "tokens": {}}
+            yield {"path": str(path), **no_data, "error": error.message}
         else:
             data = next(iter(splits.values()))
             tokens = {name: split.num_tokens for name, split in splits.items()}
-            yield ListedDataset(str(path), data.format, data.dtype.name, tokens)
+            kind = {"format": data.format, "dtype": data.dtype.name}
+            yield {"path": str(path), **kind, "tokens": tokens, "error": None}

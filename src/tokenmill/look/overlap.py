@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tokenmill.dataset import TokenDataset
 from tokenmill.look.token_sample import BLOCK_TOKENS, SplitSample, Trap
 
 RUN = 32  # tokens; a power of two
@@ -25,7 +24,12 @@ FAULTY = 0.05
 
 def check(train: SplitSample, val: SplitSample) -> Iterator[Trap]:
     """Pieces of the sample of train whose text is in val."""
-    known = _kept_of(val.data)
+    kept = [np.empty(0, np.uint64)]
+    total = val.data.num_tokens
+    for start in range(0, min(total, VAL_TOKENS), BLOCK_TOKENS):
+        block = val.data.tokens(start, min(start + BLOCK_TOKENS + RUN - 1, total))
+        kept.append(_kept(block)[0])
+    known = np.unique(np.concatenate(kept))
     if not len(known):
         return
     pieces = 0
@@ -47,24 +51,11 @@ def check(train: SplitSample, val: SplitSample) -> Iterator[Trap]:
     looked_at = len(train.ids) / train.data.num_tokens
     of_val = min(1.0, len(np.unique(np.concatenate(matched))) / len(known) / looked_at)
     if of_val >= NOTED:
-        evidence = (
-            f"about {of_val:.0%} of {val.split} is in train: {len(shared):,} of {pieces:,} pieces "
-            f"of train looked at are in {val.split} too, the first at token {shared[0]:,}"
-        )
-        fix = (
-            "the validation loss is of text that was trained on: split again, by document, before "
-            "writing, and remove doubled documents"
-        )
+        both = f"{len(shared):,} of {pieces:,} pieces of train, the first at token {shared[0]:,}"
+        evidence = f"about {of_val:.0%} of {val.split} is in train: {both}"
+        fix = "split again, by document, before writing, and remove doubled documents"
         where = f"{train.split} and {val.split}"
         yield Trap("train-val-overlap", where, evidence, fix, is_fault=of_val >= FAULTY)
-
-
-def _kept_of(data: TokenDataset) -> np.ndarray:
-    parts = [np.empty(0, np.uint64)]
-    for start in range(0, min(data.num_tokens, VAL_TOKENS), BLOCK_TOKENS):
-        stop = min(start + BLOCK_TOKENS + RUN - 1, data.num_tokens)
-        parts.append(_kept(data.tokens(start, stop))[0])
-    return np.unique(np.concatenate(parts))
 
 
 def _kept(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,12 +1,8 @@
 """Files that were not written whole, or are there twice.
 
-cut-shard: shorter than the others. Formats with a header or an index are compared with it when
-they are opened; this is for those that have none. repeated-shard: a whole file that was copied,
-listed or written twice.
-
-zero-tail, padded-tail, zero-hole: room that was made for tokens and never filled. A writer that
-makes its file large first and is killed leaves zeros, which are a valid id. Packed formats fill up
-their last file with separators, and readers train on them.
+Formats with a header or an index are compared with it when they are opened: sizes are compared for
+those that have none. A writer that makes its file large first and is killed leaves zeros, which are
+a valid id. Packed formats fill up their last file with separators, and readers train on them.
 """
 
 from collections import Counter
@@ -23,14 +19,8 @@ PROBES = 16
 PROBE_TOKENS = 256
 
 
-def check(sample: SplitSample) -> Iterator[Trap]:
-    """The end of each shard, its size, then probes of it."""
-    yield from _unfilled(sample)
-    yield from _cut(sample)
-    yield from _repeated(sample)
-
-
-def _cut(sample: SplitSample) -> Iterator[Trap]:
+def cut(sample: SplitSample) -> Iterator[Trap]:
+    """Find shards that are shorter than the others, by their sizes."""
     files = sample.data.files
     if len(files) < 4 or any(file.partial or file.known_contents or file.ends for file in files):
         return
@@ -40,14 +30,13 @@ def _cut(sample: SplitSample) -> Iterator[Trap]:
         return
     for file in files[:-1]:
         if file.num_tokens < usual:
-            evidence = (
-                f"it has {file.num_tokens:,} tokens; {count:,} of the others have {usual:,} each, "
-                "and it is not the last"
-            )
+            others = f"{count:,} of the others have {usual:,} each, and it is not the last"
+            evidence = f"it has {file.num_tokens:,} tokens; {others}"
             yield Trap("cut-shard", file.name, evidence, "fetch or write this file again")
 
 
-def _repeated(sample: SplitSample) -> Iterator[Trap]:
+def repeated(sample: SplitSample) -> Iterator[Trap]:
+    """Find shards that are there twice, by probes of them."""
     data = sample.data
     seen: dict[tuple[int, str], int] = {}
     for i in sample.shards():
@@ -56,10 +45,8 @@ def _repeated(sample: SplitSample) -> Iterator[Trap]:
             continue
         key = (file.num_tokens, _probe(sample, i))
         if key in seen:
-            evidence = (
-                f"it holds the same {file.num_tokens:,} tokens as {data.files[seen[key]].name}, at "
-                f"all of {PROBES} places compared"
-            )
+            other = f"{data.files[seen[key]].name}, at all of {PROBES} places compared"
+            evidence = f"it holds the same {file.num_tokens:,} tokens as {other}"
             fix = "remove one of the two, or fetch the one that should be there"
             yield Trap("repeated-shard", file.name, evidence, fix)
         seen.setdefault(key, i)
@@ -76,8 +63,8 @@ def _probe(sample: SplitSample, i: int) -> str:
     return digest.hexdigest()
 
 
-def _unfilled(sample: SplitSample) -> Iterator[Trap]:
-    """Equal tokens at the end of a shard, and runs of zeros in the sample."""
+def unfilled(sample: SplitSample) -> Iterator[Trap]:
+    """Find equal tokens at the end of a shard, and runs of zeros in the sample."""
     tails = False
     for i in sample.shards():
         file = sample.data.files[i]

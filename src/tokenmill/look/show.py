@@ -1,8 +1,7 @@
 """Documents, ranges of tokens and the batch of a step, as excerpts with their places.
 
-Text in a dataset is anybody's, so nothing that reaches a terminal can move it: control characters
-(C0, C1, the escape of ANSI sequences), marks that turn the direction of text, and bytes that are no
-character alone are written out: \\x1b.
+Text in a dataset is anybody's: control characters, marks that turn the direction of text, and bytes
+that are no character alone are written out (\\x1b), so that nothing can move a terminal.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from tokenmill.base.human import plural, visible
-from tokenmill.batches.batch import Batch
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.lookup import TokenPlace, place_of
 from tokenmill.dataset import TokenDataset
@@ -159,7 +157,7 @@ def document_range(data: TokenDataset, document: int) -> tuple[int, int]:
 def show_step(
     loader: BatchLoader, step: int, *, row: int | None = None, limit: int = MAX_TOKENS
 ) -> Iterator[Excerpt]:
-    """The rows of the batch that a step trains on, block_size + 1 tokens each."""
+    """The rows of the batch that a step trains on, block_size + 1 tokens each, without padding."""
     batch = loader.batch(step)
     if row is not None and not 0 <= row < len(batch.tokens):
         raise ValueError(f"row is {row}; the batch has rows 0 to {len(batch.tokens) - 1}")
@@ -167,16 +165,12 @@ def show_step(
         data = loader.datasets[int(batch.sources[number])]
         sample = int(batch.samples[number])
         title = f"step {step:,}, rank {loader.rank}, row {number} (sample {sample:,})"
-        yield _show_row(data, batch, number, title, limit)
-
-
-def _show_row(data: TokenDataset, batch: Batch, row: int, title: str, limit: int) -> Excerpt:
-    """A row without its padding; the place is that of its first token."""
-    tokens = batch.tokens[row]
-    filled = int(batch.spans.filled[row])
-    ids = tokens[: min(filled, limit)]
-    shown = show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id)
-    if batch.has_padding:
-        count = len(batch.spans.between(row, row + 1).row)
-        title += f": {plural(count, 'document')}, {len(tokens) - filled:,} of padding"
-    return Excerpt(title, place_of(data, int(batch.starts[row])), shown, filled - len(ids))
+        filled = int(batch.spans.filled[number])
+        ids = batch.tokens[number, : min(filled, limit)]
+        shown = show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id)
+        if batch.has_padding:
+            count = len(batch.spans.between(number, number + 1).row)
+            padding = batch.tokens.shape[1] - filled
+            title += f": {plural(count, 'document')}, {padding:,} of padding"
+        place = place_of(data, int(batch.starts[number]))
+        yield Excerpt(title, place, shown, filled - len(ids))

@@ -120,6 +120,12 @@ class SplitSample:
                 done = int(ends[1])
 
 
+def entropy(counts: np.ndarray) -> float:
+    """Bits per value, of values that occur this often."""
+    shares = counts[counts > 0] / max(1, counts.sum())
+    return float(-(shares * np.log2(shares)).sum()) + 0.0
+
+
 def percent(part: int, whole: int) -> str:
     """A share with two digits: "12 %", "0.5 %"."""
     share = 100 * part / whole if whole else 0.0

@@ -5,7 +5,7 @@ checkpoint how many samples came before it; so both are exact, across all edits.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tokenmill.base.human import plural
@@ -22,7 +22,7 @@ class TrainedOn:
 
     source: str
     document: int
-    num_tokens: int
+    tokens: int
     visits: list[Visit]
     """The rows that trained on it, up to the present step of the loader."""
     to_come: list[Visit]
@@ -32,18 +32,12 @@ class TrainedOn:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `tokenmill when --json`."""
-        return {
-            "source": self.source,
-            "document": self.document,
-            "tokens": self.num_tokens,
-            "visits": [visit._asdict() for visit in self.visits],
-            "to_come": [visit._asdict() for visit in self.to_come],
-            "checkpoints": self.checkpoints,
-        }
+        visits = {"visits": self.visits, "to_come": self.to_come}
+        return asdict(self) | {k: [visit._asdict() for visit in v] for k, v in visits.items()}
 
     def lines(self) -> Iterator[str]:
         """In words."""
-        size = plural(self.num_tokens, "token")
+        size = plural(self.tokens, "token")
         yield f"document {self.document:,} of {self.source} ({size})"
         for visit in self.visits:
             yield f"  trained on in step {visit.step:,} (epoch {visit.epoch}, row {visit.row})"
@@ -86,9 +80,4 @@ def trained_on(
 
 def documents_with(data: TokenDataset, text: str) -> list[int]:
     """Return the documents that contain a text, ascending."""
-    documents: list[int] = []
-    for match in find(data, text):
-        document = data.document_at(match.start)
-        if not documents or documents[-1] != document:
-            documents.append(document)
-    return documents
+    return list(dict.fromkeys(data.document_at(match.start) for match in find(data, text)))

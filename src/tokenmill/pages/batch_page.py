@@ -58,7 +58,6 @@ def _rows(view: View, made: Batch, here: Fields, row: int | None) -> Iterator[Ht
 
 
 def _summary(made: Batch) -> Html:
-    """Counts of the documents and masked targets of the batch."""
     if made.marks is None:
         return note("Nothing in this data says where documents end.")
     segments = made.marks.segments
@@ -96,7 +95,7 @@ def _row(view: View, made: Batch, number: int, whole: str | None) -> Html:
     packing = strip(columns, len(tokens), filled) if view.data.knows_documents else None
     edges = {column: _edge(view, position) for column, position in parts if column < limit}
     notes = [_note(made, number, column) for column in range(limit)]
-    body = coloured(view.show_ids(tokens[:limit]), notes=notes, edges=edges)
+    body = coloured(view.site.shown(view.data, tokens[:limit]), notes=notes, edges=edges)
     rest = None
     if limit < filled:
         rest = tag("p", tag("a", f"{filled - limit:,} more tokens", href=whole))

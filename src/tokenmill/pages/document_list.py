@@ -6,8 +6,8 @@ import time
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.dataset import TokenDataset
-from tokenmill.look.find_text import Match, find
-from tokenmill.look.inspect import Inspection, SplitInfo, shown_setting
+from tokenmill.look.find_text import find
+from tokenmill.look.inspect import SplitInfo, shown_setting
 from tokenmill.pages import find_documents
 from tokenmill.pages.find_documents import Extent
 from tokenmill.pages.html import cards, coloured, facts, main_figures, note, preview, table
@@ -41,28 +41,24 @@ def overview(view: View) -> Page:
         )
         for name, split in known.splits.items()
     ]
+    made = {"format": known.format, "ids": known.dtype} | known.other_details()
+    if known.made:
+        made["sources"] = f"{known.made.sources:,} files, {known.made.source_bytes:,} bytes"
+        stated = known.made.settings | known.made.accounts
+        made |= {name: shown_setting(value) for name, value in stated.items()}
     body = join(
         figures,
         table(("split", "tokens", "documents", "shards", "files"), splits),
         tag("h2", f"First {find_documents.noun_of(view.data)}s of {view.split}"),
         rows(view, find_documents.page_of(view.data, FIRST)[0]),
         tag("h2", "How it was made"),
-        _made(known),
+        facts(made),
     )
     return Page(view.site.name, body)
 
 
 def _files(split: SplitInfo) -> str:
     return " ... ".join(dict.fromkeys(filter(None, (split.first_file, split.last_file))))
-
-
-def _made(known: Inspection) -> Html:
-    rows = {"format": known.format, "ids": known.dtype} | known.other_details()
-    if made := known.made:
-        rows["sources"] = f"{made.sources:,} files, {made.source_bytes:,} bytes"
-        stated = made.settings | made.accounts
-        rows |= {name: shown_setting(value) for name, value in stated.items()}
-    return facts(rows)
 
 
 def documents(view: View) -> Page:
@@ -141,12 +137,12 @@ def random(view: View) -> Page:
     return Page("Random", Html(""), 303, address("document", view.here, extent.query))
 
 
-def scan(data: TokenDataset, text: str, start: int) -> tuple[list[Match], int]:
+def scan(data: TokenDataset, text: str, start: int) -> tuple[list[range], int]:
     """Matches from `start` on, for about a second, and the token where the scan stopped."""
     until = time.monotonic() + SECONDS
     reach = len(text.encode()) + 1  # a text has no more tokens than bytes
     total = data.num_tokens
-    hits: list[Match] = []
+    hits: list[range] = []
     while start < total and time.monotonic() < until:
         high = min(start + PART_TOKENS, total)
         for match in find(data, text, start, min(high + reach, total)):
@@ -172,7 +168,7 @@ def search(view: View) -> Page:
     return Page(f"Search for {asked!r}", join(status, *(_hit(view, match) for match in hits)))
 
 
-def _status(view: View, asked: str, hits: list[Match], start: int, stopped: int) -> Html:
+def _status(view: View, asked: str, hits: list[range], start: int, stopped: int) -> Html:
     total = view.data.num_tokens
     words = f"{plural(len(hits), 'hit')} in tokens {start:,} to {stopped:,} of {total:,}"
     if stopped >= total:
@@ -183,7 +179,7 @@ def _status(view: View, asked: str, hits: list[Match], start: int, stopped: int)
     return tag("p", words, done, more, class_="pager")
 
 
-def _hit(view: View, match: Match) -> Html:
+def _hit(view: View, match: range) -> Html:
     extent = find_documents.holding(view.data, match.start)
     start = max(extent.start, match.start - AROUND)
     stop = min(extent.stop, match.stop + AROUND)

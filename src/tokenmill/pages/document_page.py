@@ -5,7 +5,7 @@ import numpy as np
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.pages.find_documents import Extent, holding, numbered
-from tokenmill.pages.html import coloured, note, table
+from tokenmill.pages.html import coloured, facts, note, table
 from tokenmill.pages.query import OrderSettings, address, form, number_field
 from tokenmill.pages.routes import Page, View, pager
 
@@ -70,22 +70,21 @@ def _facts(view: View, extent: Extent) -> Html:
     if last_file != first_file:
         place += f", to {last_file}, token {last:,}"
     length = extent.stop - extent.start
-    facts: list[tuple[str, object]] = [
-        ("tokens", f"{length:,}" if extent.whole else f"{length:,} or more: no end found nearby"),
-        ("place", place),
-        ("on the axis", f"{extent.start:,} to {extent.stop:,}"),
-    ]
+    known: dict[str, object] = {
+        "tokens": f"{length:,}" if extent.whole else f"{length:,} or more: no end found nearby",
+        "place": place,
+        "on the axis": f"{extent.start:,} to {extent.stop:,}",
+    }
     if view.site.tokenizer_error:
-        facts.append(("text", view.site.tokenizer_error.splitlines()[0]))
+        known["text"] = view.site.tokenizer_error.splitlines()[0]
     elif view.site.tokenizer is None:
-        facts.append(("text", "nothing names the tokenizer, so ids are shown; give --tokenizer"))
+        known["text"] = "nothing names the tokenizer, so ids are shown; give --tokenizer"
     elif extent.whole and length <= ROUND_TRIP_TOKENS:
-        facts += _text_facts(view, extent)
-    terms = (join(tag("dt", name), tag("dd", value)) for name, value in facts)
-    return tag("dl", *terms, class_="facts")
+        known |= _text_facts(view, extent)
+    return facts(known)
 
 
-def _text_facts(view: View, extent: Extent) -> list[tuple[str, object]]:
+def _text_facts(view: View, extent: Extent) -> dict[str, object]:
     """Bytes per token, and the ids that the text gives when it is encoded again."""
     tokenizer = view.site.tokenizer
     ids = view.data.tokens(extent.start, extent.stop)
@@ -94,14 +93,14 @@ def _text_facts(view: View, extent: Extent) -> list[tuple[str, object]]:
         data = tokenizer.decode(ids)
         again = np.asarray(tokenizer.encode_batch([data])[0])
     except (ValueError, IndexError, OverflowError) as error:
-        return [("encoded again", tag("span", str(error), class_="mark bad"))]
+        return {"encoded again": tag("span", str(error), class_="mark bad")}
     size = f"{len(data):,} bytes, {len(data) / max(1, len(ids)):.2f} a token"
     mark = tag("span", "the same ids", class_="mark good")
     if not np.array_equal(again, ids):
         shorter = min(len(ids), len(again))
         same = int((ids[:shorter] == again[:shorter]).cumprod().sum())
         mark = tag("span", f"other ids from token {same:,} on", class_="mark bad")
-    return [("text", size), ("encoded again", mark)]
+    return {"text": size, "encoded again": mark}
 
 
 def _parts(view: View, extent: Extent, first: int, last: int) -> Html | None:
@@ -115,7 +114,6 @@ def _parts(view: View, extent: Extent, first: int, last: int) -> Html | None:
 
 
 def _when(view: View, extent: Extent) -> Html:
-    """The steps that train on this document, by the settings of a form."""
     settings = OrderSettings.read(view.query)
     epoch = view.query.number("epoch", most=1 << 20) or 0
     named = [tag("input", type="hidden", name=k, value=v) for k, v in extent.query.items()]

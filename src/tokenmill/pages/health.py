@@ -8,11 +8,12 @@ from typing import Any
 from tokenmill.base.human import plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.look.check import Check, verify
-from tokenmill.look.inspect import OpenedSplits
+from tokenmill.look.inspect import OpenedData
 from tokenmill.look.token_sample import Trap
 from tokenmill.shards.manifest import Manifest
 
 MOST = 3  # traps of one kind that are written out
+MARKS = {"good": "good", "bad": "fault", "warn": "note", "unasked": "not asked"}
 # These end an examination: what is read wrongly is wrong in every other way too.
 READING = ("header-as-tokens", "wrong-dtype", "byte-order", "unreadable", "damaged")
 
@@ -47,7 +48,7 @@ Answer = tuple[str, str, list[Trap]]
 """(`good`, `bad`, `warn` or `unasked`; words; the traps that explain it)."""
 
 
-def health_of(opened: OpenedSplits, sample: int) -> tuple[list[Answer], int]:
+def health_of(opened: OpenedData, sample: int) -> tuple[list[Answer], int]:
     """All answers, and how many tokens were looked at: `sample` of each split at most."""
     splits = opened.splits
     result = verify(opened.path, sample=sample, **opened.open_options)
@@ -58,7 +59,12 @@ def health_of(opened: OpenedSplits, sample: int) -> tuple[list[Answer], int]:
         "tokenizer": opened.tokenizer is not None,
         "train and val": "train" in splits and any(name.startswith("val") for name in splits),
     }
-    rows = [_files(result)]
+    damage = [
+        Trap(f.what, f.file, f"expected {f.expected}, found {f.found}", f.remedy)
+        for f in result.damaged
+    ]
+    what = "the manifest" if result.has_hashes else "what the files say of themselves"
+    rows = [("bad" if damage else "good", f"Sizes of files agree with {what}", damage)]
     if data.has_manifest:
         rows.append(_dropped(Manifest.load(opened.path).accounts))
     # Our own datasets keep the order of their sources: their windows are shuffled when read.
@@ -67,15 +73,6 @@ def health_of(opened: OpenedSplits, sample: int) -> tuple[list[Answer], int]:
     asked = {name for question in QUESTIONS for name in question.names}
     rows += [(_kind([f]), f.name, [f]) for f in result.traps if f.name not in asked]
     return rows, result.tokens_sampled
-
-
-def _files(result: Check) -> Answer:
-    findings = [
-        Trap(f.what, f.file, f"expected {f.expected}, found {f.found}", f.remedy)
-        for f in result.damaged
-    ]
-    what = "the manifest" if result.has_hashes else "what the files say of themselves"
-    return ("bad" if findings else "good", f"Sizes of files agree with {what}", findings)
 
 
 def _dropped(accounts: Mapping[str, Any]) -> Answer:
@@ -90,10 +87,7 @@ def _dropped(accounts: Mapping[str, Any]) -> Answer:
     words = "All that was read is in the dataset"
     if not found:
         return ("good" if accounts else "unasked", words, [])
-    fix = (
-        "none, if cleaning and deduplication were meant; else prepare again without --dedup. "
-        "The accounts below count everything"
-    )
+    fix = "none, if cleaning and deduplication were meant; else prepare again without --dedup"
     return ("warn", words, [Trap("dropped", "accounts", "; ".join(found), fix, is_fault=False)])
 
 
@@ -117,17 +111,12 @@ def health_mark(answers: list[Answer]) -> Html:
     """All answers in one."""
     kinds = Counter(kind for kind, _, _ in answers)
     kind = next((kind for kind in ("bad", "warn") if kinds[kind]), "good")
-    words = {
-        "bad": plural(kinds["bad"], "fault"),
-        "warn": plural(kinds["warn"], "note"),
-        "good": "good",
-    }
-    return tag("span", words[kind], class_=f"mark large {kind}")
+    words = "good" if kind == "good" else plural(kinds[kind], MARKS[kind])
+    return tag("span", words, class_=f"mark large {kind}")
 
 
 def health_list(answers: list[Answer]) -> Html:
     """The answers as a list."""
-    words = {"good": "good", "bad": "fault", "warn": "note", "unasked": "not asked"}
     lines = []
     for kind, question, findings in answers:
         more = len(findings) - MOST
@@ -140,6 +129,6 @@ def health_list(answers: list[Answer]) -> Html:
         ]
         if more > 0:
             evidence.append(tag("p", f"And {more:,} more; `tokenmill verify` names them all."))
-        mark = tag("span", words[kind], class_=f"mark {kind}")
+        mark = tag("span", MARKS[kind], class_=f"mark {kind}")
         lines.append(tag("li", mark, tag("span", question), *evidence))
     return tag("ul", *lines, class_="health")

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import zip_longest
+from string import Template
 from typing import Any
 
 from tokenmill.base.human import human_count, plural
-from tokenmill.base.markup import Html, join, tag, text, whole_page
+from tokenmill.base.markup import Html, join, tag, text
 from tokenmill.look.inspect import Inspection
 from tokenmill.look.show import NEWLINE, SPACE, TAB, ShownToken
 
@@ -52,24 +53,28 @@ def facts(known: Mapping[str, object]) -> Html:
 
 def offline_page(title: str, body: Html) -> str:
     """One file with its style, script and icon inside; its policy allows nothing from elsewhere."""
-    style, script = (packaged_file(file).decode() for file in ("style.css", "script.js"))
-    icon = base64.b64encode(packaged_file("icon.svg")).decode()
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+    style = packaged_file("style.css")
+    script = packaged_file("script.js")
+    return fill_in(
+        "offline.html",
+        title=title,
+        body=body,
+        icon=_base64(packaged_file("icon.svg")),
+        style=Html(style.decode()),
+        style_hash=_base64(hashlib.sha256(style).digest()),
+        script=Html(script.decode()),
+        script_hash=_base64(hashlib.sha256(script).digest()),
     )
-    head = join(
-        tag("meta", http_equiv="Content-Security-Policy", content=Html(policy)),
-        tag("link", rel="icon", href=f"data:image/svg+xml;base64,{icon}"),
-        tag("style", Html(style)),
-    )
-    inspector = tag("output", id="inspector", hidden=True)
-    inside = (tag("main", body), inspector, tag("script", Html(script)))
-    return whole_page(title, head, tag("body", *inside, class_="report"))
 
 
-def _hash(inside: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
+def fill_in(file: str, **values: object) -> str:
+    """A packaged page with these values in it, as text where they are not HTML."""
+    page = Template(packaged_file(file).decode())
+    return page.substitute({key: text(value) for key, value in values.items()})
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def cards(*entries: tuple[object, object]) -> Html:
@@ -142,7 +147,6 @@ def _class(token: ShownToken, place: int) -> str:
 
 
 def _hover(token: ShownToken) -> list[str]:
-    """The id, and the bytes where there are any."""
     if token.special:
         return [f"id {token.id:,} (special)"]
     if token.data == b"<%d>" % token.id:  # shown for an id without a tokenizer
@@ -154,5 +158,5 @@ def _hover(token: ShownToken) -> list[str]:
 
 @cache
 def packaged_file(name: str) -> bytes:
-    """A file of the package: style, script or icon."""
+    """A file of the folder `files`: style, script, icon, or the frame of a page."""
     return (resources.files("tokenmill.pages") / "files" / name).read_bytes()

@@ -7,7 +7,7 @@ from itertools import cycle, pairwise
 import numpy as np
 
 from tokenmill.base.human import human_count, plural
-from tokenmill.base.markup import Html, Plot, column_chart, number, tag, text
+from tokenmill.base.markup import Html, Plot, number, tag, text
 from tokenmill.pages.html import note
 
 NARROW = Plot(520, 270, left=56, right=16, top=12, bottom=40, label_gap=(8, 18))  # half a card
@@ -26,10 +26,9 @@ def length_bars(lengths: np.ndarray) -> Html:
     for power in range(int(octaves.min()), len(counts)):
         least = 1 << power
         span = "1 token" if power == 0 else f"{least:,} to {2 * least - 1:,} tokens"
-        words = (
-            f"{plural(int(counts[power]), 'document')}, {shares[power]:.1%} of tokens up to here"
-        )
-        rows.append((text(span), float(counts[power]), words))
+        count = int(counts[power])
+        words = f"{plural(count, 'document')}, {shares[power]:.1%} of tokens up to here"
+        rows.append((text(span), float(count), words))
     return bars(rows)
 
 
@@ -85,12 +84,6 @@ def bars(rows: Sequence[tuple[Html, float, str]], kinds: Sequence[str] = ("bar",
         lines.append(tag("tr", tag("th", label), tag("td", drawing), tag("td", words)))
     names = "bars" if len(kinds) == 1 else "bars pairs"
     return tag("div", tag("table", tag("tbody", *lines), class_=names), class_="scroll")
-
-
-def columns(parts: Sequence[tuple[str, float]], unit: str) -> Html:
-    """Columns side by side: (name, value)."""
-    drawing = column_chart(WIDE, parts, unit=unit, label="A column for each of them")
-    return tag("div", drawing, class_="scroll wide")
 
 
 def meter(share: float, words: str) -> Html:

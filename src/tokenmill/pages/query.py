@@ -91,11 +91,9 @@ class OrderSettings:
         for name in names.keys() & given.keys():
             one_of(name, given[name], CHOICES[name])
         settings = cls(**given, phase=query.text("phase") == "1")
-        if settings.batch_size * settings.block_size > MAX_BATCH_TOKENS:
-            raise ValueError(
-                f"a batch of {settings.batch_size:,} rows of {settings.block_size:,} tokens is "
-                f"more than this page reads: {MAX_BATCH_TOKENS:,} tokens"
-            )
+        if (size := settings.batch_size * settings.block_size) > MAX_BATCH_TOKENS:
+            most = f"this page reads at most {MAX_BATCH_TOKENS:,}"
+            raise ValueError(f"batch_size times block_size is {size:,} tokens; {most}")
         return settings
 
     def query(self) -> dict[str, Any]:

@@ -1,52 +1,30 @@
 """`tokenmill view --save`: one HTML file that needs nothing else, not even a network.
 
-Style, script and plots are inside; the policy in its head allows exactly these (by their hash) and
-nothing from elsewhere. No clock and no path is in it: the same data gives the same bytes. Numbers
-are exact for small data, from a bounded, evenly spaced sample of large.
+No clock and no path is in it: the same data gives the same bytes. Numbers are exact for small data,
+from a bounded, evenly spaced sample of large.
 """
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xxhash
 
-from tokenmill.base.address import is_remote
 from tokenmill.base.human import plural
-from tokenmill.base.markup import Html, join, tag, text
+from tokenmill.base.markup import Html, column_chart, join, tag
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.edits.usage import SourceUsage
-from tokenmill.look.inspect import Inspection, Made, inspect, open_for_looking, shown_setting
-from tokenmill.look.show import show_ids
-from tokenmill.look.token_sample import (
-    BLOCK_TOKENS,
-    BUDGET,
-    SplitSample,
-    ranges_within,
-    spread,
-    spread_ranges,
-    text_size,
-)
-from tokenmill.pages import plots
+from tokenmill.look import token_sample
+from tokenmill.look.inspect import Inspection, Made, OpenedData, shown_setting
+from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
+from tokenmill.pages import html, plots
 from tokenmill.pages.find_documents import bounds_in, survey
 from tokenmill.pages.health import health_list, health_mark, health_of
-from tokenmill.pages.html import (
-    cards,
-    coloured,
-    facts,
-    inline,
-    main_figures,
-    note,
-    offline_page,
-    preview,
-    section,
-    table,
-)
+from tokenmill.pages.html import facts, note, section, table
 from tokenmill.version import __version__
 
 TOP = 26
@@ -84,12 +62,6 @@ class Counts:
     def num_used(self) -> int:
         return int((self.by_id > 0).sum())
 
-    @property
-    def entropy(self) -> float:
-        """Bits per token, if each came alone."""
-        share = self.by_id[self.by_id > 0] / max(1, self.looked_at)
-        return float(-(share * np.log2(share)).sum()) + 0.0
-
 
 @takes_keywords_of(open_dataset, but=("split",))
 def report(
@@ -100,28 +72,32 @@ def report(
     `sample` tokens of each split are looked at. `usage` is the use of the data by a run
     (`loader.usage()`).
     """
-    opened = open_for_looking(path, open_options)
+    opened = OpenedData(path, **open_options)
     splits = opened.splits
-    tokenizer = opened.tokenizer
-    known = inspect(path, **opened.open_options)
+    known = opened.known
     made = known.made
+    name = opened.name
     counts = count_ids(splits, sample)
     answers, looked_at = health_of(opened, sample)
-    name = path.rstrip("/").rpartition("/")[2] if is_remote(path) else Path(path).resolve().name
+    prints = ", ".join(f"{name} {split.fingerprint[:12]}" for name, split in known.splits.items())
     body = join(
         tag("h1", name),
         _lead(known),
         _figures(known, counts, health_mark(answers)),
         section("Health", health_list(answers)),
         _lengths(splits, sample),
-        _pair(_top_tokens(splits, tokenizer, counts), _vocabulary(known, counts)),
-        _pair(_splits(known), _compression(splits, tokenizer)),
-        _pair(_accounts(made), _repeated(splits, made, tokenizer)) if made else None,
+        _pair(_top_tokens(opened, counts), _vocabulary(known, counts)),
+        _pair(_splits(known), _compression(splits, opened.tokenizer)),
+        _pair(_accounts(made), _repeated(opened, made)) if made else None,
         None if usage is None else _usage(usage),
-        _samples(splits, tokenizer),
-        tag("footer", _footer(known, counts, looked_at)),
+        _samples(opened),
+        tag(
+            "footer",
+            f"Made by tokenmill {__version__} from {counts.sample or 'all tokens'}; the checks "
+            f"looked at {looked_at:,}. Fingerprints: {prints}.",
+        ),
     )
-    return offline_page(f"{name} - tokenmill report", body)
+    return html.offline_page(f"{name} - tokenmill report", body)
 
 
 def _lead(known: Inspection) -> Html:
@@ -137,10 +113,10 @@ def _lead(known: Inspection) -> Html:
 def _figures(known: Inspection, counts: Counts, health: Html) -> Html:
     used = counts.num_used
     size = known.tokenizer.vocab_size
-    return cards(
-        *main_figures(known),
+    return html.cards(
+        *html.main_figures(known),
         ("vocabulary used", f"{used / size:.1%}" if size else f"{used:,} ids"),
-        ("entropy, in bits", f"{counts.entropy:.2f}"),
+        ("entropy, in bits", f"{token_sample.entropy(counts.by_id):.2f}"),
         ("health", health),
     )
 
@@ -206,16 +182,18 @@ def count_ids(splits: dict[str, TokenDataset], budget: int = BUDGET) -> Counts:
     return Counts(by_id, looked_at, sum(data.num_tokens for data in splits.values()))
 
 
-def _top_tokens(splits: dict[str, TokenDataset], tokenizer: Any, counts: Counts) -> Html:
+def _top_tokens(opened: OpenedData, counts: Counts) -> Html:
     order = np.argsort(-counts.by_id, kind="stable")[:TOP]
     order = order[counts.by_id[order] > 0]
-    end = next(iter(splits.values())).end_of_text_id
+    data = next(iter(opened.splits.values()))
     rows = []
     for number, amount in zip(order, counts.by_id[order].tolist(), strict=True):
         # One at a time: what is before a token must not change how it is shown.
-        (token,) = show_ids(np.array([number]), tokenizer, end_of_text_id=end)
+        (token,) = opened.shown(data, np.array([number]))
         share = amount / max(1, counts.looked_at)
-        rows.append((inline(token, place=token.id), float(amount), f"{amount:,} ({share:.2%})"))
+        rows.append(
+            (html.inline(token, place=token.id), float(amount), f"{amount:,} ({share:.2%})")
+        )
     total = sum(amount for _, amount, _ in rows) / max(1, counts.looked_at)
     words = f"The {len(rows)} most frequent tokens are {total:.0%} of the data."
     sampled = _sampled(counts.sample)
@@ -261,14 +239,14 @@ def _splits(known: Inspection) -> Html:
 def compression(splits: dict[str, TokenDataset], tokenizer: Any) -> list[tuple[str, int, int]]:
     """(file, bytes of text, tokens) of each shard, or of evenly spaced ones."""
     shards = [(data, shard) for data in splits.values() for shard in data.shards]
-    chosen = spread(MAX_PARTS, len(shards))
+    chosen = token_sample.spread(MAX_PARTS, len(shards))
     budget = max(BLOCK_TOKENS, PARTS_TOKENS // max(1, len(chosen)))
     parts = []
     for data, shard in (shards[number] for number in chosen):
         stop = shard.start + shard.num_tokens
-        ranges = ranges_within(budget, BLOCK_TOKENS, shard.start, stop)
+        ranges = token_sample.ranges_within(budget, BLOCK_TOKENS, shard.start, stop)
         try:
-            size = text_size(data, ranges, tokenizer)
+            size = token_sample.text_size(data, ranges, tokenizer)
         except (ValueError, IndexError, OverflowError):
             size = (0, 0)  # ids beyond the vocabulary: the checks report them
         parts.append((shard.file, *size))
@@ -332,7 +310,7 @@ def repeated_documents(splits: dict[str, TokenDataset]) -> tuple[int, int, Repea
     return compared - len(seen), compared, several[:MOST_OFTEN]
 
 
-def _repeated(splits: dict[str, TokenDataset], made: Made, tokenizer: Any) -> Html:
+def _repeated(opened: OpenedData, made: Made) -> Html:
     parts: list[object] = []
     if "dropped" in made.accounts:
         many = sum(n for reason, n in made.accounts["dropped"].items() if "duplicate" in reason)
@@ -341,19 +319,19 @@ def _repeated(splits: dict[str, TokenDataset], made: Made, tokenizer: Any) -> Ht
         parts.append(plots.meter(many / max(1, read), words))
     if "lines_dropped" in made.accounts:
         parts.append(tag("p", f"{made.accounts['lines_dropped']:,} repeated lines dropped."))
-    found = repeated_documents(splits)
+    found = repeated_documents(opened.splits)
     if found is not None:
         repeated, compared, most_often = found
         words = f"{repeated:,} of {compared:,} documents compared are equal to an earlier one"
         parts.append(tag("p", f"{words}, token for token."))
         if repeated:
-            parts += _why_repeated(most_often, made.settings, tokenizer)
+            parts += _why_repeated(opened, most_often, made)
     return section("Duplicates", *parts)
 
 
-def _why_repeated(most_often: Repeated, settings: dict[str, Any], tokenizer: Any) -> Iterator[Html]:
+def _why_repeated(opened: OpenedData, most_often: Repeated, made: Made) -> Iterator[Html]:
     """The reason why equal documents are in the data, and those that are there most often."""
-    shortest = settings.get("dedup_min_chars", 16)
+    shortest = made.settings.get("dedup_min_chars", 16)
     why = {
         "none": "They were kept: nothing was compared when the dataset was made.",
         "lines": "They were kept: --dedup lines compares lines, not documents, and a line of "
@@ -361,14 +339,14 @@ def _why_repeated(most_often: Repeated, settings: dict[str, Any], tokenizer: Any
         "--dedup documents drops them.",
         "documents": "Duplicates were dropped when the dataset was made; these are parts of "
         "documents that were cut, or were written in another way.",
-    }.get(settings.get("dedup", ""))
+    }.get(made.settings.get("dedup", ""))
     if why:
         yield note(why)
     rows: list[tuple[object, ...]] = []
     for times, data, start, stop in most_often:
         ids = data.tokens(start, min(stop, start + EQUAL_TOKENS))
-        shown = preview(show_ids(ids, tokenizer, end_of_text_id=data.end_of_text_id))
-        rows.append((times, stop - start, tag("span", shown, class_="preview")))
+        shown = tag("span", html.preview(opened.shown(data, ids)), class_="preview")
+        rows.append((times, stop - start, shown))
     yield table(("times", "tokens", "begins"), rows)
 
 
@@ -380,27 +358,21 @@ def _usage(usage: SourceUsage) -> Html:
         f"shard were a target {min(used):.4g} to {max(used):.4g} times."
     )
     parts = [(shard.file, shard.epochs) for shard in usage.shards]
-    return section("Use of the shards", plots.columns(parts, "times"), note(words))
+    chart = column_chart(plots.WIDE, parts, unit="times", label="A column for each of them")
+    drawing = tag("div", chart, class_="scroll wide")
+    return section("Use of the shards", drawing, note(words))
 
 
-def _samples(splits: dict[str, TokenDataset], tokenizer: Any) -> Html:
-    name, data = next(iter(splits.items()))
+def _samples(opened: OpenedData) -> Html:
+    name, data = next(iter(opened.splits.items()))
     ranges = list(SplitSample(data, name).documents(SAMPLES + 1, least=40))[:SAMPLES]
     if not ranges and data.num_tokens:
-        ranges = spread_ranges(SAMPLES, SAMPLE_TOKENS, 0, data.num_tokens)
+        ranges = token_sample.spread_ranges(SAMPLES, SAMPLE_TOKENS, 0, data.num_tokens)
     parts = []
     for start, stop in ranges:
         shown = min(stop, start + SAMPLE_TOKENS)
-        tokens = show_ids(data.tokens(start, shown), tokenizer, end_of_text_id=data.end_of_text_id)
+        tokens = opened.shown(data, data.tokens(start, shown))
         rest = f"; {stop - shown:,} more" if shown < stop else ""
         words = note(f"{name}, tokens {start:,} to {stop:,}{rest}")
-        parts.append(tag("div", words, coloured(tokens), class_="sample"))
+        parts.append(tag("div", words, html.coloured(tokens), class_="sample"))
     return tag("section", tag("h2", "Samples"), *parts)
-
-
-def _footer(known: Inspection, counts: Counts, looked_at: int) -> Html:
-    prints = ", ".join(f"{name} {split.fingerprint[:12]}" for name, split in known.splits.items())
-    return text(
-        f"Made by tokenmill {__version__} from {counts.sample or 'all tokens'}; the checks looked "
-        f"at {looked_at:,}. Fingerprints: {prints}."
-    )

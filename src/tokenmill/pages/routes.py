@@ -6,20 +6,18 @@ Knows nothing of HTTP: a path and a query in, a page out.
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tokenmill.base.markup import Html, join, tag, whole_page
-from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.markup import Html, join, tag
 from tokenmill.dataset import TokenDataset
-from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import TokenmillError
-from tokenmill.look.inspect import Inspection, inspect, open_for_looking
-from tokenmill.look.show import ShownToken, show_ids
-from tokenmill.pages.query import Fields, Query, address, form
+from tokenmill.look.inspect import OpenedData
+from tokenmill.look.show import ShownToken
+from tokenmill.pages.html import fill_in
+from tokenmill.pages.query import Fields, Query, address
 
 PAGES = ("", "documents", "batch", "longest", "shortest", "random")
 KEYS = {"random": "r", "batch": "b", "documents": "d"}
@@ -36,21 +34,12 @@ class Page:
     """Another address to go to instead."""
 
 
-class Site:
+class Site(OpenedData):
     """A dataset, open for as long as it is browsed."""
 
-    @takes_keywords_of(open_dataset, but=("split",))
     def __init__(self, path: str, **open_options: Any) -> None:
-        self._opened = opened = open_for_looking(path, open_options)
-        self.name = Path(path).resolve().name
-        self.splits = opened.splits
-        self.tokenizer = opened.tokenizer
-        self.tokenizer_error = opened.tokenizer_error
+        super().__init__(path, **open_options)
         self.lock = threading.Lock()  # tables of a dataset are shared by all requests
-
-    @cached_property
-    def known(self) -> Inspection:
-        return inspect(self._opened.path, **self._opened.open_options)
 
     def here(self, split: str) -> dict[str, object]:
         """The field that names a split in an address; the first split needs none."""
@@ -81,47 +70,29 @@ class Site:
     def _framed(self, page: Page, split: str, route: str, asked: str) -> str:
         """The whole document, with the page of this route and split marked in its links."""
         here = self.here(split)
-        tabs = (
-            tag(
-                "a",
-                name,
-                href=address(route or ".", self.here(name)),
-                aria_current="true" if name == split else None,
-            )
-            for name in self.splits
+        links = []
+        for target in PAGES:
+            key = KEYS.get(target)
+            marks = {"data_key": key, "title": key and f"key {key}"}
+            current = "page" if target == route else None
+            name = target.capitalize() or "Overview"
+            href = address(target or ".", here)
+            links.append(tag("a", name, href=href, aria_current=current, **marks))
+        tabs = []
+        for name in self.splits:
+            href = address(route or ".", self.here(name))
+            tabs.append(tag("a", name, href=href, aria_current="true" if name == split else None))
+        return fill_in(
+            "site.html",
+            title=page.title,
+            body=page.body,
+            name=self.name,
+            home=address(".", here),
+            links=join(*links),
+            splits=tag("nav", *tabs, class_="splits", aria_label="Splits") if tabs[1:] else "",
+            asked=asked,
+            split=split,
         )
-        links = (
-            tag(
-                "a",
-                target.capitalize() or "Overview",
-                href=address(target or ".", here),
-                aria_current="page" if target == route else None,
-                data_key=KEYS.get(target),
-                title=f"key {KEYS[target]}" if target in KEYS else None,
-            )
-            for target in PAGES
-        )
-        many = len(self.splits) > 1
-        entry = {"type": "search", "name": "q", "value": asked, "placeholder": "Find text  ( / )"}
-        top = tag(
-            "header",
-            tag("a", tag("b", "tokenmill"), " ", self.name, href=address(".", here), class_="name"),
-            tag(
-                "div",
-                tag("nav", *links, aria_label="Pages"),
-                tag("nav", *tabs, class_="splits", aria_label="Splits") if many else None,
-                class_="places",
-            ),
-            form("search", split, tag("input", **entry, data_key="/"), role="search"),
-        )
-        head = join(
-            tag("link", rel="icon", href="icon.svg", type="image/svg+xml"),
-            tag("link", rel="stylesheet", href="style.css"),
-            tag("script", src="script.js", defer=True),
-        )
-        main = tag("main", tag("h1", page.title), page.body)
-        body = tag("body", top, main, tag("output", id="inspector", hidden=True), class_="site")
-        return whole_page(f"{page.title} - {self.name}", head, body)
 
 
 @dataclass(frozen=True)
@@ -148,10 +119,7 @@ class View:
         return shard.file, position - shard.start
 
     def shown(self, start: int, stop: int) -> list[ShownToken]:
-        return self.show_ids(self.data.tokens(start, stop))
-
-    def show_ids(self, ids: np.ndarray) -> list[ShownToken]:
-        return show_ids(ids, self.site.tokenizer, end_of_text_id=self.data.end_of_text_id)
+        return self.site.shown(self.data, self.data.tokens(start, stop))
 
 
 def _pages() -> dict[str, Callable[[View], Page]]:

@@ -1,21 +1,16 @@
 """`tokenmill view`: the site over HTTP, for this machine and one person.
 
-How other local viewers were broken, and what prevents it here:
-
-  other machines       the socket is bound to 127.0.0.1
-  DNS rebinding        `Host` must be 127.0.0.1:PORT or localhost:PORT
-  other sites          `Origin` and `Sec-Fetch-Site` must be ours; nothing may frame a page
-  changes              GET and HEAD only; there is nothing to change
-  text that is script  all text is escaped (base/markup.py), and the policy runs only our own file
-  traces               no cookies, no referrer, nothing is stored
+It is bound to 127.0.0.1, and answers GET and HEAD only. `Host` must be its own (DNS rebinding),
+`Origin` and `Sec-Fetch-Site` must be ours (other sites). All text is escaped (base/markup.py), and
+the policy runs only our own script. No cookies, no referrer; nothing is stored or logged.
 """
 
 import re
-import socket
 import sys
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -48,6 +43,7 @@ class Server(ThreadingHTTPServer):
     """Serves one site on a port of the loopback interface."""
 
     daemon_threads = True
+    server_bind = TCPServer.server_bind  # HTTPServer asks for the name of the machine: seconds
 
     def __init__(self, site: Site, port: int = 0) -> None:
         self.site = site
@@ -58,16 +54,8 @@ class Server(ThreadingHTTPServer):
                 f"port {port} of {ADDRESS} cannot be used: {error.strerror or error}",
                 hint="leave --port out for a free one",
             ) from None
-        self.hosts = {f"{name}:{self.server_port}" for name in (ADDRESS, "localhost")}
-
-    def server_bind(self) -> None:
-        """Bind without asking for the name of the machine, which may take seconds."""
-        if self.allow_reuse_address:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name = ADDRESS
         self.server_port = self.server_address[1]
+        self.hosts = {f"{name}:{self.server_port}" for name in (ADDRESS, "localhost")}
 
     @property
     def address(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.errors import FormatError, MissingExtraError
+from tokenmill.errors import BadInputError, FormatError, MissingExtraError
 from tokenmill.tokens.same_ids import probes
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.tiktoken_file import not_matched
@@ -22,6 +22,9 @@ END = 0xFF  # between two documents: no byte of UTF-8
 _BLOCK = 1 << 20  # bytes that are cut at a time: what fits a cache
 MOST_RUNS = 1 << 19  # different ones in memory, some 80 MB
 MOST_WORDS = 1 << 18  # the same, some 40 MB
+# A pattern of the user's may split a text; usual ones split some million characters in a second.
+SECONDS_OF_A_TEXT = 5
+CHARACTERS_OF_A_SECOND = 100_000
 
 Flags = npt.NDArray[np.bool_]
 
@@ -118,7 +121,9 @@ def check_pattern(pattern: str) -> None:
 
         theirs = pre_tokenizers.Split(Regex(pattern), "isolated")
     for text in map(bytes.decode, probes()):
-        if split(text) != [piece for piece, _ in theirs.pre_tokenize_str(text)]:
+        with failures_of("tokenizers", f"split {text[:40]!r} by the pattern {pattern!r:.200}"):
+            pieces = [piece for piece, _ in theirs.pre_tokenize_str(text)]
+        if split(text) != pieces:
             raise FormatError(
                 f"the pattern {pattern!r:.200} splits {text[:40]!r} in one way for the package "
                 "regex, and in another for tokenizers",
@@ -137,7 +142,16 @@ def split_by(pattern: str) -> Callable[[str], list[str]]:
     compiled = regex.compile(ONE_EXPRESSION.get(pattern, pattern))
 
     def split(text: str) -> list[str]:
-        words = [match[0] for match in compiled.finditer(text)]
+        seconds = SECONDS_OF_A_TEXT + len(text) // CHARACTERS_OF_A_SECOND
+        try:
+            words = [match[0] for match in compiled.finditer(text, timeout=seconds)]
+        except TimeoutError:
+            raise BadInputError(
+                f"the pattern {pattern!r:.200} does not split {text[:40]!r}, {len(text):,} "
+                f"characters, within {seconds} seconds",
+                hint="a repeated group that matches one text in several ways takes for ever; "
+                "write a+ in place of (a+)+",
+            ) from None
         if (kept := sum(map(len, words))) != len(text):
             raise not_matched(pattern, kept, len(text), "characters")
         return words
