@@ -185,10 +185,7 @@ def _refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) 
 
 
 def _repack(source: Path, folder: Path, compress: str | None) -> Manifest:
-    """Write the shards of a tokenmill dataset compressed, as `zstd:3`, or plain; keep the rest.
-
-    Splits, sources, settings and accounts stay, and with them the fingerprint.
-    """
+    """Write the shards of a tokenmill dataset compressed or plain; keep all that else is said."""
     manifest = Manifest.load(source)
     level = None if compress is None else level_of(compress)
     splits = {}
@@ -212,7 +209,6 @@ def _repack(source: Path, folder: Path, compress: str | None) -> Manifest:
 
 
 def _repack_file(source: Path, folder: Path, entry: E, level: int | None) -> E:
-    """Write the file of a shard or an index; return its entry."""
     with NewFile(folder, entry.file, durable=True, level=level) as file:
         for block in read_blocks(source, entry):
             file.write(memoryview(block))

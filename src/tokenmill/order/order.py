@@ -136,10 +136,6 @@ class SourceOrder(Order):
         """K, the number of rows of an epoch."""
 
     @abstractmethod
-    def rows(self, samples: np.ndarray) -> Spans:
-        """The tokens of each sample of a 1-D array, one row each."""
-
-    @abstractmethod
     def targeting(self, start: int, stop: int, epoch: int) -> np.ndarray:
         """Samples of an epoch with a target among tokens start .. stop-1: ascending, each once."""
 

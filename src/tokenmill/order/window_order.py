@@ -68,7 +68,8 @@ class Windows:
         if start >= stop:
             return range(0)
         # Window k targets kT + 1 .. kT + T, counted from the offset.
-        first, last = start - 1 - self.offset(epoch), stop - 2 - self.offset(epoch)
+        first = start - 1 - self.offset(epoch)
+        last = stop - 2 - self.offset(epoch)
         return range(max(0, first // self.block_size), min(self.count, last // self.block_size + 1))
 
 

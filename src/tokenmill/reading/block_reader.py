@@ -7,7 +7,7 @@ of other projects are unpacked into the cache folder.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -52,12 +52,8 @@ class BlockReader(ShardReader):
         self._tables = RecentlyUsed(self._open_frames, MAX_OPEN)
         self._recent = RecentlyUsed(self._load, BLOCKS_IN_MEMORY // 4)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        again = partial(type(self), backend=self.backend, verify=self.verify)
-        return again, (self.files, self.cache)
-
-    def of(self, files: Sequence[TokenFile]) -> "BlockReader":
-        return type(self)(files, self.cache, backend=self.backend, verify=self.verify)
+    def _maker(self) -> Callable[[Sequence[TokenFile]], ShardReader]:
+        return partial(type(self), cache=self.cache, backend=self.backend, verify=self.verify)
 
     def has_blocks(self, i: int) -> bool:
         """Return True if a part of file i can be had, and checked, without the rest."""

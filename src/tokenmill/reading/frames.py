@@ -102,11 +102,7 @@ def open_frames(path: Path | str, num_bytes: int, packed_bytes: int) -> "Frames"
 
 
 class Frames:
-    """The frames of one file, unpacked one at a time.
-
-    `num_bytes` is the size of the content and `packed_bytes` that of the file, as the manifest has
-    them; `name` is what errors call the file.
-    """
+    """The frames of one file: `num_bytes` of content in `packed_bytes`; `name` is for errors."""
 
     def __init__(self, read_at: ReadAt, name: str, num_bytes: int, packed_bytes: int) -> None:
         self.name = name

@@ -14,6 +14,7 @@ import mmap
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -38,15 +39,8 @@ TRIES = 3
 _DIGEST_BYTES = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
-_making_room = threading.Lock()
-
-
-def _renew_lock() -> None:
-    global _making_room
-    _making_room = threading.Lock()  # another thread may have held it when we were forked
-
-
-os.register_at_fork(after_in_child=_renew_lock)
+# By process: another thread may have held that of the parent when it was forked.
+_making_room: dict[int, threading.Lock] = defaultdict(threading.Lock)
 
 
 class CachedFile(NamedTuple):
@@ -196,7 +190,8 @@ class ShardCache:
             is_whole = os.fstat(descriptor).st_size == size
             if not is_whole or (digest and hash_open(descriptor) != digest):
                 return None
-            with _making_room:  # who looks at the folder might see a file twice, or not at all
+            # Who looks at the folder might see a file twice, or not at all.
+            with _making_room[os.getpid()]:
                 os.replace(temporary, path)
             undo.pop_all()
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -206,7 +201,7 @@ class ShardCache:
     def _create(self, temporary: Path, size: int) -> int:
         """Make room for a file, and create it in its full size: others that make room see it."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        with _making_room:
+        with _making_room[os.getpid()]:
             self._room -= size
             if self._room < 0:
                 self._room = self._make_room(size)

@@ -62,7 +62,10 @@ class RecentlyUsed(Generic[K, V]):
                 value = self._find(key)
                 if value is None:
                     value = self._make(key)
-                    self._keep(key, value)
+                    with self._lock:
+                        self._kept[key] = value
+                        if len(self._kept) > self._size:
+                            self._kept.popitem(last=False)
         return value
 
     def _find(self, key: K) -> V | None:
@@ -70,12 +73,6 @@ class RecentlyUsed(Generic[K, V]):
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
-
-    def _keep(self, key: K, value: V) -> None:
-        with self._lock:
-            self._kept[key] = value
-            if len(self._kept) > self._size:
-                self._kept.popitem(last=False)
 
     def drop(self, key: K) -> None:
         """Forget one entry, so that the next use makes it again."""
@@ -121,14 +118,15 @@ class ShardReader:
         self._pieces: RecentlyUsed[int, Any] = RecentlyUsed(self._load_pieces, self.max_open)
 
     def __reduce__(self) -> tuple[object, ...]:
-        again = partial(
-            type(self), backend=self.backend, max_open=self.max_open, verify=self.verify
-        )
-        return again, (self.files,), {"by_page": self.by_page}
+        return self._maker(), (self.files,), {"by_page": self.by_page}
 
     def of(self, files: Sequence[TokenFile]) -> "ShardReader":
         """A reader of other files, in the same way."""
-        return ShardReader(files, backend=self.backend, verify=self.verify)
+        return self._maker()(files)
+
+    def _maker(self) -> Callable[[Sequence[TokenFile]], "ShardReader"]:
+        settings: dict[str, Any] = {"max_open": self.max_open, "verify": self.verify}
+        return partial(type(self), backend=self.backend, **settings)
 
     def sampler(self) -> "ShardReader":
         """Return a reader for a few tokens here and there."""
@@ -240,11 +238,8 @@ class ArrayReader(ShardReader):
         super().__init__(files, backend="memory")
         self._array = array
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return ArrayReader, (self.files, self._array)
-
-    def of(self, files: Sequence[TokenFile]) -> "ArrayReader":
-        return ArrayReader(files, self._array)
+    def _maker(self) -> Callable[[Sequence[TokenFile]], ShardReader]:
+        return partial(ArrayReader, array=self._array)
 
     def _read(self, i: int, offset: int, count: int) -> np.ndarray:
         start = self.files[i].first + offset

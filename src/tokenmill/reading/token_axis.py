@@ -189,10 +189,7 @@ class TokenAxis:
     def document_ends_in_rows(
         self, starts: np.ndarray, length: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same by the index, for rows of start .. start+length-1: numbers of rows, and ends.
-
-        Ends are such that start < e < start + length, row after row.
-        """
+        """Ends e with start < e < start + length of many rows, by the index: numbers of rows, e."""
         from tokenmill.reading.document_index import IndexedDocuments
 
         index = self._index()
@@ -234,9 +231,8 @@ SAMPLED_TOKENS = 4096
 def fingerprint(format: str, dtype: np.dtype[Any], reader: ShardReader) -> str:
     """Return a hash of the data that a saved state belongs to: equal for a copy elsewhere.
 
-    Of names, sizes and, where a manifest has them, hashes of the files; of no path and no time of
-    change. Files without a hash are sampled, at most 64 of them, spread over the dataset. So it
-    tells other data, but is no check of every byte.
+    Of names, sizes and, where a manifest has them, hashes of the files. Files without a hash are
+    sampled, at most 64 of them, spread over the dataset: it is no check of every byte.
     """
     files = [
         [f.name, f.file_bytes, f.offset, f.first, f.num_tokens, f.known_contents]

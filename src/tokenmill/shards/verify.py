@@ -262,8 +262,7 @@ def _compare(
 def _read_ids(
     folder: Path, shard: ShardEntry, manifest: Manifest
 ) -> tuple[str, int, _Positions, _Positions]:
-    """The hash of a shard, its largest id, the positions after each end-of-text id, and those of
-    begin tokens."""
+    """Return hash, largest id, positions after each end-of-text id, and those of begin tokens."""
     dtype = np.dtype(manifest.dtype).newbyteorder("<")
     entry = manifest.tokenizer
     digest = xxhash.xxh3_128()

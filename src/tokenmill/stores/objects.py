@@ -89,11 +89,9 @@ def get_part(
 ) -> Part:
     """The bytes start..stop of an object that is `known`, all checked; for `store_client.begin`.
 
-    A whole object is compared with the MD5 that most stores name as its ETag. A range has no
-    checksum of its own: TLS protects its bytes, or a hash that the caller compares (`hashed`).
-    Where nothing does, it is read twice, the second time in other pieces, so that a fault that
-    damages an answer does not do it twice in one place. Without an ETag any version of the right
-    size is read.
+    A whole object is compared with the MD5 that most stores name as its ETag. A range that neither
+    TLS protects nor a hash that the caller compares (`hashed`) is read twice, the second time in
+    other pieces. Without an ETag any version of the right size is read.
     """
     data: bytes
     found: ObjectStat
@@ -236,19 +234,18 @@ def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
     """
     _refuse_read_only(address)
     size = os.path.getsize(path)
+    sure = is_encrypted(address)
     if size > MULTIPART:
         if condition == NEW and find(address) is not None:
             return None
         call(lambda: ask("put_file", address, str(path.absolute())), "write", address)
         found = stat(address)
-        sure = is_encrypted(address)
     else:
         data = path.read_bytes()
         if not put(address, data, condition):
             return None
         found = stat(address)
-        sure = _is_md5_of(found.etag, data)
-        sure = sure or (is_encrypted(address) and not _may_be_md5(address, found.etag))
+        sure = _is_md5_of(found.etag, data) or (sure and not _may_be_md5(address, found.etag))
     if (found.size != size or not sure) and not has_content_of(address, path):
         raise PrepareError(
             f"{address} does not hold what was uploaded to it from {path}",
