@@ -41,8 +41,7 @@ class BatchLoader:
     (`--global_batch_size` of `tokenmill train`). `block_size` is the length of a window in
     tokens. `order` is "shuffle", "sequential", "blocks" or "random", or a `Blocks(...)`; with
     `phase` the edges of windows move from epoch to epoch. With `documents` batches say where
-    documents are. `form` is how batches look and are made ready: `BatchForm(dtype="int64",
-    max_documents=None, check_ids=True, prefetch=2)`.
+    documents are. `form` is how batches look and are made ready, a `BatchForm`.
 
     `rows` are "windows", "packed" (whole documents, as many as fit, then padding) or "documents"
     (one a row, then padding): docs/rows.md. `begin_token` is an id to put before every document of
