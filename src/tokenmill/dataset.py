@@ -3,12 +3,6 @@
 A dataset is one axis of `len(data)` tokens over all its shards, in the order of their names
 (reading/token_axis.py). Opening costs a stat (and for formats with a header, one small read) of
 each shard; tokens are mapped or read when they are asked for, documents likewise.
-
-    data = tokenmill.open("data/corpus")
-    data[0:1024]                          # a NumPy array of ids, across the edges of shards
-    data.part(0, 1024)                    # the same tokens as a dataset, with their documents
-    data.document(7)                      # the tokens of one document
-    data.decode(data.document(7))         # its text
 """
 
 import hashlib
@@ -69,15 +63,11 @@ def open(
 
     Files of any format may be at `s3://bucket/...`, `gs://`, `az://` or `https://`. Each is fetched
     when its tokens are first needed, into `cache_dir` (the user's cache folder), of which at most
-    `cache_bytes` (16 GiB) are used. The shards of a compressed dataset are unpacked into it
-    when they are read in random order.
+    `cache_bytes` (16 GiB) are used; so are compressed shards that are read in random order.
 
     `verify=True` compares every shard with its hash in the manifest when it is first touched, and
-    raises CorruptShardError for one that was damaged, or swapped with another; each shard is then
-    read once more than needed. Only tokenmill's own format has such hashes. Shards from a bucket
-    are always compared. `tokenmill verify --full` does it for all shards. With `verify=False` rows
-    of a dataset in a store may come alone, without a hash, where TLS protects them:
-    docs/storage.md.
+    raises CorruptShardError for one that was damaged, or swapped with another. Shards from a bucket
+    are always compared, unless `verify=False` lets rows come alone: docs/storage.md.
     """
     check_split(split)
     one_of("backend", backend, BACKENDS)

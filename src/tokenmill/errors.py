@@ -1,24 +1,6 @@
-"""Everything tokenmill raises on purpose; all of it is also `tokenmill.NAME`.
+"""Everything tokenmill raises on purpose.
 
-TokenmillError
-  FormatError             a file is not what it should be
-    NotADatasetError        no manifest here
-    TruncatedShardError     shorter than its manifest or header says
-    CorruptShardError       the hash differs
-    UnsupportedVersionError written by a newer tokenmill
-  MismatchError           two things do not belong together
-    TokenizerMismatchError
-    OrderMismatchError      a resume state of another order
-    SettingsMismatchError   a preparation of other inputs or settings
-  PrepareError            a task of a preparation failed; .source names the file
-    BadInputError           a document that cannot be read, or is not text
-  LockedError             another process writes here
-  DownloadError           a file could not be fetched whole
-  UploadError             a dataset could not be pushed
-  MissingExtraError       an optional package is not installed (also an ImportError)
-  Stopped                 a signal ended the work; the same command resumes it
-
-Wrong arguments raise ValueError or TypeError; both happen before any file is touched.
+Wrong arguments raise ValueError or TypeError instead; both happen before any file is touched.
 """
 
 

@@ -485,3 +485,64 @@ def test_data_whose_old_shards_are_others_is_refused(growing):
 
     with pytest.raises(OrderMismatchError, match="the saved data"):
         BatchLoader(other, block_size=64).load_state_dict(state)
+
+
+# What it costs
+
+
+def calls_of(loader, edits):
+    """The functions of the package that run while these edits are made, each at its step."""
+    count = 0
+
+    def look(frame, what, _):
+        nonlocal count
+        count += what == "call" and "/tokenmill/" in frame.f_code.co_filename
+
+    sys.setprofile(look)
+    try:
+        for step, edit in edits:
+            loader.edit(edit, at=step)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda i: Reweight({"web": i + 1, "code": 1}),
+        lambda i: Ban(tokens=(2 * i, 2 * i + 1), source="web"),
+        lambda i: Skip(samples=(8 * i, 8 * i + 1)),
+        lambda i: Cap({"code": 1000 + i}),
+    ],
+)
+def test_an_edit_costs_the_same_however_many_there_are(make):
+    edits = [(i, make(i)) for i in range(90)]
+    loader = mixed()
+    loader.edit(Cap({"web": 10_000}))
+
+    first, _, last = (calls_of(loader, edits[i : i + 30]) for i in (0, 30, 60))
+
+    assert last < 1.2 * first
+
+
+def test_many_bans_in_one_edit_cost_as_much_each_as_few():
+    def work(number):
+        bans = [Ban(tokens=(2 * i, 2 * i + 1)) for i in range(number)]
+        calls = []
+        sys.setprofile(lambda *what: calls.append(what[1]))
+        try:
+            single().edit(*bans)
+        finally:
+            sys.setprofile(None)
+        return len(calls)
+
+    assert work(90) - work(60) < 1.1 * (work(60) - work(30))
+
+
+@pytest.mark.parametrize("state", [None, [], {}, {"samples": 3}, {"model": 1, "pass": 0}])
+def test_what_is_no_state_is_not_edited(state):
+    with pytest.raises(OrderMismatchError, match="not the state of a BatchLoader") as caught:
+        edit_state(state, Skip(samples=(1, 2)))
+
+    assert "loader.state_dict()" in caught.value.hint

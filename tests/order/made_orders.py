@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from tokenmill.order.mixture_order import MixtureOrder
+from tokenmill.order.mixture_order import MixtureOrder, deal_stages
 from tokenmill.order.order_settings import OrderSettings
 
 
@@ -24,7 +24,7 @@ def made_order(lengths, *, block_size, stages=None, shards=None, **settings):
     if stages is None:
         return rules.source_order(axes[0], rules.seed)
     sources = [rules.source_order(each, rules.seed_of(i)) for i, each in enumerate(axes)]
-    return MixtureOrder(sources, stages, seed=rules.seed)
+    return MixtureOrder(sources, deal_stages(stages, rules.seed))
 
 
 def located(order, samples):

@@ -6,9 +6,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from order.made_orders import made_order
 from order.plain_order import plain_deal, plain_mixture
 
-from tokenmill.order.mixture_order import SAMPLES_PER_BLOCK, Deal, MixtureStage, Shares, whole_parts
+from tokenmill.order.mixture_order import (
+    SAMPLES_PER_BLOCK,
+    MixtureStage,
+    Shares,
+    whole_parts,
+)
+
+
+def dealt_by(stages, seed):
+    lengths = [1000] * len(stages[0].parts)
+    return made_order(lengths, block_size=1, stages=stages, seed=seed)
+
 
 WEIGHTS = [
     (1,),
@@ -66,14 +78,14 @@ STAGES = [
 
 
 def test_every_source_runs_through_its_samples_in_order_over_all_stages():
-    source, index = Deal(STAGES, seed=3).deal(np.arange(6000))
+    source, index = dealt_by(STAGES, 3).deal(np.arange(6000))
 
     for s in range(3):
         assert index[source == s].tolist() == list(range((source == s).sum()))
 
 
 def test_blocks_hold_the_shares_of_their_stage():
-    source, _ = Deal(STAGES, seed=3).deal(np.arange(6000))
+    source, _ = dealt_by(STAGES, 3).deal(np.arange(6000))
 
     for stage, stop in zip(STAGES, [1003, 2000, 2100, 2100 + 64 * 60], strict=True):
         dealt = [s for s, _ in plain_deal(stage.parts, stop - stage.start)]
@@ -95,7 +107,7 @@ def test_blocks_hold_the_shares_of_their_stage():
 def test_any_schedule_is_dealt_as_the_plain_version_deals_it(parts, gaps, seed):
     starts = np.cumsum([0, *gaps]).tolist()
     stages = list(zip(starts, map(tuple, parts), strict=False))
-    mixture = Deal([MixtureStage(*stage) for stage in stages], seed=seed)
+    mixture = dealt_by([MixtureStage(*stage) for stage in stages], seed)
 
     source, index = mixture.deal(np.arange(600))
 
@@ -108,8 +120,8 @@ def test_any_schedule_is_dealt_as_the_plain_version_deals_it(parts, gaps, seed):
 
 def test_the_sources_of_a_small_mixture_are_frozen():
     """As 0.1.0 dealt them; one digit a sample."""
-    steady = Deal([MixtureStage(0, (7, 2, 1))], seed=7)
-    changing = Deal([MixtureStage(0, (7, 2, 1)), MixtureStage(40, (0, 1, 1))], seed=7)
+    steady = dealt_by([MixtureStage(0, (7, 2, 1))], 7)
+    changing = dealt_by([MixtureStage(0, (7, 2, 1)), MixtureStage(40, (0, 1, 1))], 7)
 
     def dealt(mixture, n):
         return "".join(map(str, mixture.deal(np.arange(n))[0].tolist()))
@@ -123,7 +135,7 @@ def test_the_sources_of_a_small_mixture_are_frozen():
 
 
 def test_a_mixture_of_one_source_is_that_source():
-    mixture = Deal([MixtureStage(0, (3,))], seed=1)
+    mixture = dealt_by([MixtureStage(0, (3,))], 1)
     far = np.array([0, 1, 63, 64, 10**6, 2**50])
 
     source, index = mixture.deal(far)
@@ -136,7 +148,7 @@ def test_a_mixture_of_one_source_is_that_source():
 
 def test_far_out_a_mixture_is_still_exact():
     """At sample 10^15 nothing has drifted, and nothing overflows."""
-    mixture = Deal([MixtureStage(0, (7, 2, 1))], seed=0)
+    mixture = dealt_by([MixtureStage(0, (7, 2, 1))], 0)
     block = 10**15 // 64 * 64
     source, index = mixture.deal(np.arange(block, block + 640))
 
@@ -151,7 +163,7 @@ def test_far_out_a_mixture_is_still_exact():
 
 
 def test_a_sample_of_a_source_is_found_again():
-    mixture = Deal(STAGES, seed=3)
+    mixture = dealt_by(STAGES, 3)
     samples = np.arange(6000)
     source, index = mixture.deal(samples)
 
@@ -160,7 +172,7 @@ def test_a_sample_of_a_source_is_found_again():
 
 
 def test_a_source_that_is_switched_off_for_good_has_no_further_samples():
-    mixture = Deal([MixtureStage(0, (1, 1)), MixtureStage(100, (1, 0))], seed=0)
+    mixture = dealt_by([MixtureStage(0, (1, 1)), MixtureStage(100, (1, 0))], 0)
 
     assert mixture.samples_of(1, np.array([49, 50, 10**9])).tolist()[1:] == [-1, -1]
     assert mixture.samples_of(1, np.array([49]))[0] < 100
@@ -168,7 +180,7 @@ def test_a_source_that_is_switched_off_for_good_has_no_further_samples():
 
 @pytest.mark.parametrize("sample", [0, 1, 63, 64, 65, 1002, 1003, 1004, 2000, 2050, 2100, 5999])
 def test_counts_before_a_sample_are_what_a_loop_counts(sample):
-    mixture = Deal(STAGES, seed=3)
+    mixture = dealt_by(STAGES, 3)
     source, _ = mixture.deal(np.arange(6000))
 
     expected = np.bincount(source[:sample], minlength=3).tolist()
@@ -177,7 +189,7 @@ def test_counts_before_a_sample_are_what_a_loop_counts(sample):
 
 
 def test_samples_may_be_asked_for_in_any_order_and_shape():
-    mixture = Deal(STAGES, seed=3)
+    mixture = dealt_by(STAGES, 3)
     source, index = mixture.deal(np.arange(3000))
     some = np.random.default_rng(0).integers(0, 3000, (7, 30))
 
@@ -188,7 +200,7 @@ def test_samples_may_be_asked_for_in_any_order_and_shape():
 
 
 def test_no_place_in_a_step_meets_the_same_source_for_ever():
-    source, _ = Deal([MixtureStage(0, (3, 1))], seed=0).deal(np.arange(64 * 400))
+    source, _ = dealt_by([MixtureStage(0, (3, 1))], 0).deal(np.arange(64 * 400))
 
     share_of_place = (source.reshape(-1, 4) == 1).mean(axis=0)
 

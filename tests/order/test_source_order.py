@@ -9,7 +9,7 @@ from order.plain_order import plain_blocks, plain_shard_blocks
 
 from tokenmill.order.blocks import Blocks, ShardBlocks
 from tokenmill.order.order_settings import OrderSettings
-from tokenmill.order.window_order import Windows, draw
+from tokenmill.order.window_order import Windows
 
 ARRANGEMENTS = ["sequential", "shuffle", Blocks(4, 3), Blocks(1, 1), Blocks(7, 1000), Blocks()]
 
@@ -215,7 +215,7 @@ def test_blocks_of_different_groups_are_shuffled_differently():
 
 
 def test_draws_reach_every_start_evenly():
-    starts = draw(np.arange(100_000), 100, seed=4)
+    starts = source_order(103, 3, "random", seed=4).starts(np.arange(100_000))
 
     seen = np.bincount(starts, minlength=100)
 
@@ -226,7 +226,7 @@ def test_draws_reach_every_start_evenly():
 
 
 def test_draws_of_huge_data_lie_within_it():
-    starts = draw(np.arange(10_000), 10**12, seed=0)
+    starts = source_order(10**12 + 64, 64, "random").starts(np.arange(10_000))
 
     assert starts.min() >= 0
     assert starts.max() < 10**12

@@ -1,15 +1,14 @@
 """A list of augmentations, bound to some data, applied to batches one after another.
 
-What comes out is a function of the seed, the sample numbers and the tokens of the rows. The list
-goes into states and fingerprints with every id that was filled in, and with the special ids: a run
-that resumes changes rows in the same way, or is refused.
+The list goes into states and fingerprints with every id that was filled in, and with the special
+ids: a run that resumes changes rows in the same way, or is refused.
 """
 
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,8 +26,10 @@ from tokenmill.augment.augmentation import (
 from tokenmill.augment.known_ids import KnownIds
 from tokenmill.augment.row_random import RowRandom, keys_of
 from tokenmill.batches.batch import IGNORED, RowGroup
-from tokenmill.batches.batch_form import BatchForm
 from tokenmill.dataset import TokenDataset
+
+if TYPE_CHECKING:
+    from tokenmill.batches.run import RunSettings
 
 _NUMBERS_OF_A_STEP = 8  # its kind, two keys, and settings, as kernel/augment.c has them
 
@@ -50,23 +51,6 @@ def as_augmentations(given: Sequence[Any]) -> tuple[Augmentation, ...]:
     return augmentations
 
 
-def make_augmenter(
-    given: Sequence[Any],
-    datasets: Sequence[TokenDataset],
-    seed: int,
-    begin_token: int | None,
-    form: BatchForm,
-    *,
-    hides_documents: bool,
-) -> "Augmenter":
-    """Fill in the ids that the data has; refuse what it does not have."""
-    augmentations = as_augmentations(given)
-    ids = KnownIds.of(datasets, begin_token, form)
-    bound = tuple(each.bound(ids) for each in augmentations)
-    ids = ids.with_special(id for each in bound for id in each.added_ids())
-    return Augmenter(bound, ids, seed, hides_documents)
-
-
 @dataclass(frozen=True)
 class Augmenter:
     """Changes the rows of batches before they are served."""
@@ -76,6 +60,16 @@ class Augmenter:
     seed: int
     hides_documents: bool
     """Documents were looked for on our behalf only: batches are not to show them."""
+
+    @classmethod
+    def of(cls, settings: "RunSettings", datasets: Sequence[TokenDataset]) -> "Augmenter":
+        """Fill in the ids that the data has; refuse what it does not have."""
+        augmentations = as_augmentations(settings.augment)
+        rules = settings.order
+        ids = KnownIds.of(datasets, rules.begin_token, settings.form)
+        bound = tuple(each.bound(ids) for each in augmentations)
+        ids = ids.with_special(id for each in bound for id in each.added_ids())
+        return cls(bound, ids, rules.seed, not settings.shows_documents)
 
     @property
     def needs_documents(self) -> bool:
@@ -95,7 +89,6 @@ class Augmenter:
         return [*named, {"special_ids": self.ids.to_json()}]
 
     def __call__(self, group: RowGroup) -> None:
-        """Change the rows of some batches."""
         rows = Rows.of(group, self.ids)
         if kernel.compiled is not None and rows.banned is None:
             self._apply_compiled(rows)

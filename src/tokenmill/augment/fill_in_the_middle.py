@@ -1,17 +1,7 @@
 """FillInTheMiddle: documents become prefix, suffix and middle, in an order that hides the middle.
 
 A model that reads from left to right learns this way to write what is missing between two texts
-(Bavarian et al., 2022). A document of the row, without the special ids at its two ends, is n tokens
-long. Its last three give way to the three sentinels, so it stays n tokens long and the row as it
-was: what is left is m = n - 3 tokens. Two cuts a <= b are drawn, each uniformly from 0 .. m, and
-
-    PSM    <PRE> text[:a] <SUF> text[b:m] <MID> text[a:b]
-    SPM    <PRE> <SUF> text[b:m] <MID> text[:b]
-
-The second with the chance `spm_rate`. Parts may be empty.
-
-Left as they are: documents of fewer than 4 tokens, and those with a special id inside. Where a row
-cuts a document, the piece in the row counts as a document. Tokens are cut, not characters.
+(Bavarian et al., 2022). docs/augmentation.md says which cuts are drawn and what is left as it is.
 """
 
 import itertools

@@ -1,8 +1,4 @@
-"""The ids that no augmentation touches, sentinels by their names, and ids drawn at random.
-
-Special are the end-of-text id, the begin token, every special token of the tokenizer, and the ids
-that the augmentations of a list put in themselves.
-"""
+"""The ids that no augmentation touches, sentinels by their names, and ids drawn at random."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
@@ -123,10 +119,7 @@ class KnownIds:
 
     def to_json(self) -> list[list[int]]:
         """The special ids as runs [first, last]: hundreds are often one run."""
-        runs: list[list[int]] = []
-        for id in self.special:
-            if runs and runs[-1][1] == id - 1:
-                runs[-1][1] = id
-            else:
-                runs.append([id, id])
-        return runs
+        ids = np.array(self.special, np.int64)
+        firsts = ids[np.diff(ids, prepend=-2) > 1]
+        lasts = ids[np.diff(ids, append=np.iinfo(np.int64).max) > 1]
+        return [list(run) for run in zip(firsts.tolist(), lasts.tolist(), strict=True)]

@@ -1,11 +1,8 @@
 """Random numbers of a row: a function of (seed, sample, column), whoever asks and whenever.
 
-Each row has a stream of 64-bit numbers of its own (splitmix64). It begins at a hash of the seed, of
-the place of the augmentation in its list, and of the sample number, which counts over all epochs.
-The number at a column is computed, not reached: so a row is the same on any rank, in a batch of any
-size, and after any resume.
-
-The numbers are a promise: tests/promises/test_augmentation_is_frozen.py holds them.
+Each row has its own stream of 64-bit numbers (splitmix64), which begins at a hash of the seed, of
+the place of the augmentation in its list, and of the sample number (docs/augmentation.md). The
+number at a column is computed, not reached. tests/promises/test_augmentation_is_frozen.py has them.
 """
 
 import numpy as np

@@ -1,9 +1,7 @@
 """Noise: tokens chosen at random, each with the chance `rate`, change or leave their row.
 
-`MaskTokens` is masked language modelling (Devlin et al., 2018), for models that read in both
-directions. `ReplaceTokens` makes the input less reliable than the text: targets stay as they were.
 An id drawn at random is any that is not special, each as likely. Special ids and padding are never
-chosen, nor by these two the last token of a row, which is a target only.
+chosen, nor is the last token of a row by `MaskTokens` and `ReplaceTokens`: it is a target only.
 """
 
 from dataclasses import dataclass, replace
@@ -46,7 +44,8 @@ class _InputNoise(Augmentation):
         row, column = np.nonzero(is_chosen)  # (chosen inputs,) each
         if self.stage == MASKS:
             rows.labels = np.full((len(rows.tokens), rows.tokens.shape[1] - 1), IGNORED)
-            rows.labels[row, column] = rows.clean[row, column]
+            clean = rows.tokens if rows.kept is None else rows.kept
+            rows.labels[row, column] = clean[row, column]
             if rows.banned is not None:
                 rows.labels[rows.banned[:, :-1]] = IGNORED
         bits = random.bits(row, column)

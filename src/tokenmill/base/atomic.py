@@ -27,7 +27,7 @@ def new_file(path: Path, *, durable: bool = False, make_folder: bool = True) -> 
     if make_folder:
         path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         with open(os.open(temporary, flags, 0o666), "w+b") as file:
             yield file

@@ -1,4 +1,4 @@
-"""Regular files read whole: their bytes, and their hashes.
+"""Regular files and their hashes.
 
 Opening a pipe would wait for its writer, and a device never ends; so files of strangers are opened
 with `open(path, "rb", opener=regular)`.
@@ -53,22 +53,13 @@ def regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise
-        raise _irregular(path, stat.S_IFSOCK) from None
-    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
-    if kind in _KINDS:
+        kind = stat.S_IFSOCK
+    else:
+        kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+        if kind not in _KINDS:
+            return descriptor
         os.close(descriptor)
-        raise _irregular(path, kind)
-    return descriptor
-
-
-def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """Read all bytes of a regular file."""
-    with open(path, "rb", opener=regular) as file:
-        return file.read()
-
-
-def _irregular(path: str | os.PathLike[str], kind: int) -> FormatError:
-    return FormatError(
+    raise FormatError(
         f"{os.fspath(path)} is {_KINDS[kind]}, not a regular file",
         hint="tokens are read in any order, often twice; write them to a file first",
     )

@@ -127,12 +127,8 @@ def redact(text: str) -> str:
 
 
 def _written_out(c: str) -> str:
-    code = ord(c)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as surrogateescape keeps it
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    # A byte that is not UTF-8, as surrogateescape keeps it, is written as a byte.
+    return f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else ascii(c)[1:-1]
 
 
 def neighbour_runs(numbers: Iterable[int]) -> list[list[int]]:

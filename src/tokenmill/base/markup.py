@@ -1,8 +1,7 @@
 """HTML and SVG by construction: a string is text and is escaped, unless it was made here.
 
-Documents, names of files and names of tokenizers come from anybody. So there is no template into
-which text is put; every child of `tag` that is not `Html` is escaped, and what would not print
-(controls, marks that turn the direction of text) is written out.
+Documents and names come from anybody. So there is no template into which text is put, and what
+would not print (controls, marks that turn the direction of text) is written out.
 """
 
 from collections.abc import Iterable, Sequence

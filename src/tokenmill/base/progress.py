@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self, TextIO, TypeVar
 
 from tokenmill.base.human import human_bytes, human_duration, human_rate, plural, visible
@@ -64,17 +64,16 @@ class Meter:
         parts = [f"{shown(done)}{of}", self.note]
         seconds = time.monotonic() - self._started
         grown = done - self._first
-        if grown <= 0 or seconds < SECONDS_FOR_A_RATE:
-            return ", ".join(filter(None, parts))
-        if self.in_bytes:
+        has_rate = grown > 0 and seconds >= SECONDS_FOR_A_RATE
+        if has_rate and self.in_bytes:
             parts.append(human_rate(grown, seconds))
-        if self.total is not None:
+        if has_rate and self.total is not None:
             left = max(0, self.total - done) * seconds / grown
             parts.append(f"{human_duration(left)} left")
         return ", ".join(filter(None, parts))
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """Shows nothing; `Lines` and `Bars` show more."""
 
     seconds_between = float("inf")
@@ -143,9 +142,6 @@ class Progress:
             if watcher.ident is not None:
                 watcher.join()
             meter.end()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: Any) -> None:
         return None

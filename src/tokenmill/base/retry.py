@@ -1,8 +1,7 @@
 """Waiting before the next try, and giving up.
 
-Waits double from `first_wait` to `longest_wait`, each shortened at random by up to a half, so
-that many ranks do not come back together. What the server asks for with Retry-After is waited for
-in full.
+Waits double, each shortened at random by up to a half, so that many ranks do not come back
+together. What the server asks for with Retry-After is waited for in full.
 """
 
 import email.utils

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -51,15 +52,12 @@ class Interrupted(KeyboardInterrupt):
     was caught, if it is KeyboardInterrupt and meets one of the many `exec` of an import."""
 
 
-@contextmanager
-def interrupt_on_signals() -> Iterator[None]:
-    """Inside, SIGTERM and SIGINT (Ctrl-C) raise KeyboardInterrupt, so that files are cleaned up."""
+def _interrupt(number: int, _: FrameType | None) -> None:
+    raise Interrupted
 
-    def interrupt(number: int, _: FrameType | None) -> None:
-        raise Interrupted
 
-    with handle_signals((signal.SIGTERM, signal.SIGINT), interrupt):
-        yield
+interrupt_on_signals = partial(handle_signals, (signal.SIGTERM, signal.SIGINT), _interrupt)
+"""Inside, SIGTERM and SIGINT (Ctrl-C) raise KeyboardInterrupt, so that files are cleaned up."""
 
 
 @dataclass

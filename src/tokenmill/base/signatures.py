@@ -1,9 +1,7 @@
-"""Keyword arguments that are declared once and shown everywhere.
+"""Keyword arguments that are declared once and shown everywhere: fields of `Settings`, say.
 
-`prepare`, `estimate` and `plan` all take the fields of `Settings`; the loaders of torch all take
-what `BatchLoader` takes. Each says so with `takes_keywords_of`: `help()`, completion and
-`inspect.signature` then list every keyword with its default, and a mistyped one is an error that
-names the closest. Type checkers see the same names through `Unpack` of a TypedDict.
+`help()`, completion and `inspect.signature` list every keyword with its default. Type checkers see
+the same names through `Unpack` of a TypedDict.
 """
 
 import functools

@@ -11,7 +11,7 @@ Small batches are read several at a time, for the same reason, as long as that t
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from tokenmill.order.order import ANYWHERE
 from tokenmill.order.spans import Spans
 from tokenmill.order.step_share import StepShare
 from tokenmill.reading.span_reader import MixedReader, SpanReader
-
-if TYPE_CHECKING:
-    from tokenmill.batches.document_masks import DocumentMarks
 
 FindDocuments = Callable[[Located, int, int, int], np.ndarray]
 """(located, first step, stop, length of a row) -> `RowGroup.continues`, as far as it is known."""
@@ -147,7 +144,10 @@ class BatchMaker:
                 self._augmenter(group)
             rows = group.cut(group.tokens)
             if group.continues is not None:
-                marks = self._mark_documents(group)
+                from tokenmill.batches.document_masks import mark_documents
+
+                filled = None if group.filled is None else group.cut(group.filled)
+                marks = mark_documents(group.cut(group.continues), filled, self._max_documents)
             if group.labels is not None:
                 labels = group.cut(group.labels)
             if group.banned is not None:
@@ -190,13 +190,6 @@ class BatchMaker:
         if self._find_banned is not None:
             group.banned = self._find_banned(located, low, high, length)
         return group
-
-    def _mark_documents(self, group: RowGroup) -> "list[DocumentMarks]":
-        from tokenmill.batches.document_masks import mark_documents
-
-        assert group.continues is not None
-        filled = None if group.filled is None else group.cut(group.filled)
-        return mark_documents(group.cut(group.continues), filled, self._max_documents)
 
 
 def _reader_of(run: Run, any_order: bool) -> SpanReader:

@@ -1,10 +1,8 @@
 """Where documents are in a batch: ids, positions, sequence lengths and a loss mask.
 
 All of it follows from one question about each token: does it continue the document of the token
-before? window_documents.py and the readers answer it; `mark_documents` does the rest.
-
-A row begins in the middle of a document more often than not; that piece is document 0 of the row
-and its positions start at 0 like those of the others.
+before? window_documents.py and the readers answer it. A row begins in the middle of a document more
+often than not; that piece is document 0 of the row, and its positions start at 0, too.
 """
 
 import functools

@@ -1,11 +1,5 @@
 """The online half in one file: data -> order -> reader -> batches.
 
-    data = tokenmill.open("data/corpus")
-    loader = tokenmill.BatchLoader(data, batch_size=8, block_size=1024, seed=0)
-    for inputs, targets in loader:            # (8, 1024) int64 each, one token apart
-        ...
-        state = loader.state_dict()           # a few JSON values; load_state_dict() resumes here
-
 A loader holds one number, the samples consumed so far over all ranks. The batch of a step is a
 function of (data, order, step, rank): the order turns sample numbers into spans of tokens
 (order/order.py), a reader copies them (reading/span_reader.py), a thread keeps a few batches ready
@@ -47,8 +41,7 @@ class BatchLoader:
     (`--global_batch_size` of `tokenmill train`). `block_size` is the length of a window in
     tokens. `order` is "shuffle", "sequential", "blocks" or "random", or a `Blocks(...)`; with
     `phase` the edges of windows move from epoch to epoch. With `documents` batches say where
-    documents are. `form` is how batches look and are made ready: `BatchForm(dtype="int64",
-    max_documents=None, check_ids=True, prefetch=2)`.
+    documents are. `form` is how batches look and are made ready, a `BatchForm`.
 
     `rows` are "windows", "packed" (whole documents, as many as fit, then padding) or "documents"
     (one a row, then padding): docs/rows.md. `begin_token` is an id to put before every document of
@@ -234,7 +227,7 @@ class BatchLoader:
     @property
     def edits(self) -> list[dict[str, Any]]:
         """All edits as JSON: the sample from which each holds, what it is, note, fingerprint."""
-        return [] if self._edited is None else self._edited.edits_to_json()
+        return [] if self._edited is None else [dict(edit) for edit in self._edited.edits_json]
 
     @property
     def order_fingerprint(self) -> str:
@@ -278,7 +271,7 @@ class BatchLoader:
             samples, number = read_state(state, here)
             self._use(self._given)
         else:  # it was edited, or its data or weights differ from ours
-            from tokenmill.edits.edited_run import resumed_run
+            from tokenmill.edits.resumed_run import resumed_run
 
             edited, samples, number = resumed_run(
                 self._given, state, sources or {}, held=self.datasets
@@ -388,8 +381,8 @@ class BatchLoader:
         step = self.step if step is None else step
         check_below("step", step, 1 << 62)
         samples = self._maker.share.first_sample(step)
-        keep = samples <= self._samples  # what was served is not changed by edits
-        return usage_of(self._run, samples, shards=shards, known=self._used, keep=keep)
+        known = self._used if samples <= self._samples else dict(self._used)
+        return usage_of(self._run, samples, shards=shards, known=known)
 
     def _left_out(self) -> dict[str, int] | None:
         stop = self.passes.stop_of(self._pass)

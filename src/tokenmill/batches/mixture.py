@@ -1,23 +1,16 @@
 """Several datasets served as one stream, by weight.
 
-    data = Mixture({"web": web, "code": code}, weights={"web": 0.8, "code": 0.2})
-    loader = BatchLoader(data, batch_size=8, block_size=1024)
-
 Weights count samples (windows), all equally long; order/mixture_order.py says how closely they
-hold. Every source runs through its own epochs. A schedule changes the weights during the run:
-
-    stages = [(0, {"web": 0.8, "code": 0.2}), (10_000, {"web": 0.5, "code": 0.5})]
-    Mixture({"web": web, "code": code}, schedule=stages, samples_per_step=512)
-
-Its times are in steps of `samples_per_step` samples, by default 1. They are fixed there and not by
-the loader, so that a run resumed on other ranks keeps them.
+hold. Every source runs through its own epochs. The times of a schedule, [(step, weights), ...], are
+in steps of `samples_per_step` samples, by default 1. They are fixed there and not by the loader, so
+that a run resumed on other ranks keeps them.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tokenmill.base.suggest import check_at_least_one, one_of
+from tokenmill.batches.run import fingerprint_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.mixture_order import MixtureStage, whole_parts
 
@@ -66,12 +59,6 @@ class Mixture:
     def fingerprint(self) -> str:
         """A hash of the names of the sources and of their data."""
         return fingerprint_of(self.names, self.datasets)
-
-
-def fingerprint_of(names: Sequence[str], datasets: Sequence[TokenDataset]) -> str:
-    """A hash of the names of some sources and of their data."""
-    parts = [f"{name}={data.fingerprint}" for name, data in zip(names, datasets, strict=True)]
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def parts_of(weights: Weights, names: Sequence[str]) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """What a loader serves from: named datasets, the order of their samples, and how rows are made.
 
-A Run never changes. Edits make another one of it (edits/apply_edits.py).
+A Run never changes. Edits make another one of it (edits/edited_run.py).
 """
 
 import functools
@@ -57,23 +57,15 @@ class RunSettings:
 
     @property
     def shows_documents(self) -> bool:
-        """True if batches say where documents are."""
         return self.documents or self.order.of_documents
 
     def augmenter(self, datasets: Sequence[TokenDataset]) -> "Augmenter | None":
         """Return what changes rows of this data before they are served; None without `augment`."""
         if not self.augment:
             return None
-        from tokenmill.augment.augmenter import make_augmenter  # only when used
+        from tokenmill.augment.augmenter import Augmenter  # only when used
 
-        return make_augmenter(
-            self.augment,
-            datasets,
-            self.order.seed,
-            self.order.begin_token,
-            self.form,
-            hides_documents=not self.shows_documents,
-        )
+        return Augmenter.of(self, datasets)
 
     def needs_documents(self, augmenter: "Augmenter | None") -> bool:
         """True if rows must know where documents are, be it for the augmenter alone."""
@@ -120,19 +112,16 @@ class Run:
         if stages is None:
             alone = rules.source_order(datasets[0], rules.seed)
             return cls(names, datasets, stages, settings, alone)
-        from tokenmill.order.mixture_order import MixtureOrder
+        from tokenmill.order.mixture_order import MixtureOrder, deal_stages
 
         sources = [rules.source_order(d, rules.seed_of(i)) for i, d in enumerate(datasets)]
-        order = MixtureOrder(sources, stages, seed=rules.seed)
+        order = MixtureOrder(sources, deal_stages(stages, rules.seed))
         return cls(names, datasets, stages, settings, order)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the data."""
         if self.stages is None:
             return self.datasets[0].fingerprint
-        from tokenmill.batches.mixture import fingerprint_of
-
         return fingerprint_of(self.names, self.datasets)
 
     @functools.cached_property
@@ -175,6 +164,12 @@ class Run:
         rules = self.settings.order
         is_alone = self.stages is None and number == 0
         return rules.source_order(data, rules.seed if is_alone else rules.seed_of(number))
+
+
+def fingerprint_of(names: Sequence[str], datasets: Sequence[TokenDataset]) -> str:
+    """A hash of the names of some sources and of their data."""
+    parts = [f"{name}={data.fingerprint}" for name, data in zip(names, datasets, strict=True)]
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def number_of(source: str | None, names: Sequence[str]) -> int:

@@ -1,9 +1,8 @@
 """How far a run is, as a few JSON values; a saved one is refused if it is of another run.
 
 The position is one number, the samples consumed over all ranks; the rest says of which order and
-which data, by fingerprint and in words, so that a refusal can list what differs. The keys are
-always the same ones, but for settings (`USUAL`) that are named only where they are not the usual
-ones. Batch size, ranks and workers are not in it: they may change.
+which data, by fingerprint and in words, so that a refusal can list what differs. Batch size, ranks
+and workers are not in it: they may change.
 """
 
 from collections.abc import Mapping
@@ -27,10 +26,13 @@ def belongs_to(state: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
 
 
 def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, int]:
-    """The samples and passes of a saved state, if its order and data are those of `here`."""
+    """The samples and passes of a saved state, if its order and data are those of `here`.
+
+    An empty `here` stands for any run.
+    """
     if not isinstance(state, Mapping):
         raise not_a_state(f"this is {state!r}, not the state of a BatchLoader")
-    for key in ("format", "samples", "pass", *here):
+    for key in ("format", "samples", "pass", "order_fingerprint", "sources", *here):
         if key not in state and key not in USUAL:
             raise not_a_state(f"this is not the state of a BatchLoader (it has no {key!r})")
     if state["format"] != STATE_FORMAT:
@@ -39,7 +41,8 @@ def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, 
             f"{STATE_FORMAT}",
             hint="install the version of tokenmill that saved it",
         )
-    _refuse_differences({**USUAL, **state}, {**USUAL, **here})
+    if here:
+        _refuse_differences({**USUAL, **state}, {**USUAL, **here})
     for key in ("samples", "pass"):
         value = state[key]
         if type(value) is not int or not 0 <= value < 2**62:

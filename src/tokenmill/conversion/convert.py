@@ -185,15 +185,15 @@ def _refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) 
 
 
 def _repack(source: Path, folder: Path, compress: str | None) -> Manifest:
-    """Write the shards of a tokenmill dataset compressed, as `zstd:3`, or plain; keep the rest.
-
-    Splits, sources, settings and accounts stay, and with them the fingerprint.
-    """
+    """Write the shards of a tokenmill dataset compressed or plain; keep all that else is said."""
     manifest = Manifest.load(source)
     level = None if compress is None else level_of(compress)
     splits = {}
     for name, split in manifest.splits.items():
-        shards = [_repack_shard(source, folder, shard, level) for shard in split.shards]
+        shards = []
+        for shard in split.shards:
+            ends = _repack_file(source, folder, shard.ends, level)
+            shards.append(replace(_repack_file(source, folder, shard, level), ends=ends))
         splits[name] = SplitEntry.of(tuple(shards))
     settings = {**manifest.settings, "compress": compress}
     made = replace(manifest, splits=splits, settings=settings)
@@ -208,13 +208,7 @@ def _repack(source: Path, folder: Path, compress: str | None) -> Manifest:
     return made
 
 
-def _repack_shard(source: Path, folder: Path, shard: ShardEntry, level: int | None) -> ShardEntry:
-    index = _repack_file(source, folder, shard.ends, level)
-    return replace(_repack_file(source, folder, shard, level), ends=index)
-
-
 def _repack_file(source: Path, folder: Path, entry: E, level: int | None) -> E:
-    """Write the file of a shard or an index; return its entry."""
     with NewFile(folder, entry.file, durable=True, level=level) as file:
         for block in read_blocks(source, entry):
             file.write(memoryview(block))

@@ -1,10 +1,6 @@
-"""Bans: which tokens of a source are not trained on, from which sample on.
+"""Bans: which tokens of a source are not trained on, from which sample on."""
 
-A ban changes no row and no order: it only masks targets.
-"""
-
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,85 +9,71 @@ from tokenmill.batches.batch import Located
 from tokenmill.dataset import TokenDataset
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Ban
-from tokenmill.order.spans import groups_of, runs
+from tokenmill.order.spans import runs
 
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Parts of some ranges, (parts,) each: number of the range, first token, token after the last."""
+Bans = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Banned ranges, (ranges,) each: sample from which it holds, first token, token after the last."""
+NOTHING = (np.empty(0, np.int64),) * 3
+NEVER = np.iinfo(np.int64).max
 
 
-class TokenRanges:
-    """Ranges of tokens on the axis of one source, ascending, with a gap between neighbours."""
-
-    def __init__(self, starts: np.ndarray, stops: np.ndarray) -> None:
-        """Take ranges in any order, which may overlap."""
-        some = np.flatnonzero(starts < stops)
-        order = some[np.argsort(starts[some], kind="stable")]
-        firsts = starts[order].astype(np.int64)
-        ends = np.maximum.accumulate(stops[order].astype(np.int64))
-        begins = np.ones(len(firsts) + 1, bool)  # True where a range begins; then the end
-        np.greater(firsts[1:], ends[:-1], out=begins[1:-1])
-        self.starts: np.ndarray = firsts[begins[:-1]]
-        self.stops: np.ndarray = ends[begins[1:]]
-        self._starts_and_end = np.append(self.starts, np.iinfo(np.int64).max)
-
-    def __or__(self, other: "TokenRanges") -> "TokenRanges":
-        return TokenRanges(
-            np.concatenate([self.starts, other.starts]), np.concatenate([self.stops, other.stops])
-        )
-
-    def inside(self, starts: np.ndarray, stops: np.ndarray) -> Parts:
-        """Return the parts of start .. stop-1 that are in a range."""
-        first = np.searchsorted(self.stops, starts, side="right")
-        (hit,) = ((self._starts_and_end[first] < stops) & (starts < stops)).nonzero()
-        after = np.searchsorted(self.starts, stops[hit], side="left")
-        counts = after - first[hit]
-        which = hit.repeat(counts)
-        number = runs(first[hit], counts)
-        lows = np.maximum(self.starts[number], starts[which])
-        return which, lows, np.minimum(self.stops[number], stops[which])
-
-
-NO_TOKENS = TokenRanges(np.empty(0, np.int64), np.empty(0, np.int64))
-
-
-@dataclass(frozen=True)
 class SourceBans:
-    """The bans of one source, in stretches of samples that have the same ones."""
+    """The banned tokens of one source, each from the earliest sample of a ban that names it."""
 
-    firsts: tuple[int, ...] = (0,)
-    """The first sample of each stretch."""
-    tokens: tuple[TokenRanges, ...] = (NO_TOKENS,)
-    """All tokens that are banned in it."""
+    def __init__(self, bans: Iterable[Bans] = ()) -> None:
+        """Take ranges in any order, which may overlap."""
+        tables = zip(NOTHING, *bans, strict=True)
+        firsts, starts, stops = (np.concatenate(table, dtype=np.int64) for table in tables)
+        # Between two neighbouring edges all tokens are banned from the same sample on.
+        edges = np.unique(np.concatenate([starts, stops]))
+        low = edges.searchsorted(starts)
+        counts = np.maximum(edges.searchsorted(stops) - low, 0)
+        since = np.full(len(edges), NEVER)
+        np.minimum.at(since, runs(low, counts), firsts.repeat(counts))
+        changes = np.flatnonzero(np.diff(since, prepend=NEVER))
+        (banned,) = (since[changes] < NEVER).nonzero()
+        # (ranges,) each, ascending.
+        self.since = since[changes[banned]]
+        self._starts = edges[changes[banned]]
+        self._stops = edges[changes[banned + 1]]
+        self._starts_and_end = np.append(self._starts, NEVER)
 
-    def and_from(self, first: int, tokens: TokenRanges) -> "SourceBans":
-        """Return these bans and one more, which holds at or after all others."""
-        tokens = self.tokens[-1] | tokens
-        if first == self.firsts[-1]:
-            return SourceBans(self.firsts, (*self.tokens[:-1], tokens))
-        return SourceBans((*self.firsts, first), (*self.tokens, tokens))
+    def counted_by(self, count: Callable[[int], int]) -> "SourceBans":
+        """Return the same bans from other numbers on, which `count` gives for samples."""
+        samples, which = np.unique(self.since, return_inverse=True)
+        firsts = np.array([count(sample) for sample in samples.tolist()], np.int64)
+        return SourceBans([(firsts[which], self._starts, self._stops)])
 
     def inside(self, samples: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> Parts:
-        """Return the banned parts of start .. stop-1 in rows of these samples, range by range."""
-        parts = [NO_PARTS]
-        for stretch, here in groups_of(np.searchsorted(self.firsts, samples, side="right") - 1):
-            here = here[np.argsort(starts[here])]  # neighbours are searched for in the same cache
-            which, lows, highs = self.tokens[stretch].inside(starts[here], stops[here])
-            parts.append((here[which], lows, highs))
-        return _joined(parts)
+        """Return the banned parts of start .. stop-1 in rows of these samples, in any order."""
+        order = np.argsort(starts)  # neighbours are searched for in the same cache
+        first = self._stops.searchsorted(starts[order], side="right")
+        is_hit = (self._starts_and_end[first] < stops[order]) & (starts < stops)[order]
+        hit = order[is_hit]
+        counts = self._starts.searchsorted(stops[hit], side="left") - first[is_hit]
+        which = hit.repeat(counts)
+        number = runs(first[is_hit], counts)
+        holds = self.since[number] <= samples[which]
+        which = which[holds]
+        number = number[holds]
+        lows = np.maximum(self._starts[number], starts[which])
+        return which, lows, np.minimum(self._stops[number], stops[which])
+
+    def leave_nothing_of(self, data: TokenDataset) -> bool:
+        """Return True if every token that can be a target is banned at last."""
+        # The first token of an axis is never a target.
+        edges = (np.array([edge]) for edge in (NEVER - 1, 1, data.num_tokens))
+        _, lows, highs = self.inside(*edges)
+        return int((highs - lows).sum()) == data.num_tokens - 1
 
 
-NO_PARTS = (np.empty(0, np.int64),) * 3
+NO_BANS = SourceBans()
 
 
-def _joined(parts: list[Parts]) -> Parts:
-    """Join several tables into one, range by range."""
-    which, lows, highs = (np.concatenate(table) for table in zip(*parts, strict=True))
-    order = np.argsort(which, kind="stable")
-    return which[order], lows[order], highs[order]
-
-
-def banned_by(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
-    """Return the tokens of the data that a ban means."""
+def banned_by(record: RecordedEdit, data: TokenDataset) -> Bans:
+    """Return the tokens of the data that a ban means, and from when on."""
     ban = record.edit
     assert isinstance(ban, Ban)
     if ban.tokens is not None:
@@ -101,7 +83,7 @@ def banned_by(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
                 f"tokens {start} to {stop} are to be banned, and the source has only "
                 f"{data.num_tokens:,}"
             )
-        return TokenRanges(np.array([start]), np.array([stop]))
+        return np.array([record.at]), np.array([start]), np.array([stop])
     if record.opened is None:
         documents = [run if isinstance(run, tuple) else (run, run) for run in ban.documents or ()]
         firsts, lasts = np.array(documents, np.int64).T
@@ -112,10 +94,9 @@ def banned_by(record: RecordedEdit, data: TokenDataset) -> TokenRanges:
         _, stops = data.document_ranges(lasts)
     except IndexError as error:
         raise ValueError(f"a document that does not exist is to be banned: {error}") from None
-    tokens = TokenRanges(starts, stops)
-    if not len(tokens.starts):
+    if not (starts < stops).any():
         raise ValueError("the documents to be banned have no tokens")
-    return tokens
+    return np.full(len(starts), record.at), starts, stops
 
 
 class BanMask:
@@ -148,12 +129,14 @@ class BanMask:
         """The banned parts of the flat rows of all steps, ascending: first tokens, and ends."""
         spans = located.spans
         samples = located.samples.reshape(-1)[spans.row]
-        parts = [NO_PARTS]
+        parts = [NOTHING]
         for source, bans in self._bans.items():
             here = np.flatnonzero(spans.source == source)
             start = spans.start[here]
             which, lows, highs = bans.inside(samples[here], start, start + spans.length[here])
             parts.append((here[which], lows, highs))
-        span, lows, highs = _joined(parts)
-        first = spans.row[span] * length + spans.column[span] + (lows - spans.start[span])
-        return first, first + (highs - lows)
+        span, lows, highs = (np.concatenate(table) for table in zip(*parts, strict=True))
+        order = np.argsort(span, kind="stable")
+        span = span[order]
+        first = spans.row[span] * length + spans.column[span] + (lows[order] - spans.start[span])
+        return first, first + (highs - lows)[order]

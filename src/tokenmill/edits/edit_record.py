@@ -1,9 +1,8 @@
 """The edits of a run as a list: each with the sample from which it holds, a note and a fingerprint.
 
-Edits hold in the order of their samples; of two at one sample, the one that was given first is
-first. Each is applied to the order that those before it have made. The fingerprint of an edit is a
-hash of the fingerprint before it (of the order without edits, for the first one) and of the edit:
-equal for two runs only if they had the same order up to here.
+Of two edits at one sample, the one that was given first is first. A fingerprint is a hash of the
+one before it and of the edit, so it is equal for two runs only if they had the same order up to
+here: docs/edits.md.
 """
 
 import functools

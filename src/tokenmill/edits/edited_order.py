@@ -1,17 +1,15 @@
 """The order of an edited run: another order with skips, an end, and bans; and of grown data.
 
-A place is a sample number of the order before its skips. Without skips sample s is at place s; a
-skip at sample s of n places means that sample s and all after it are n places further on: what was
-at the n places is never served. A ban changes no row; it is here so that `samples_targeting` names
-only samples that train on what was asked for.
+A place is a sample number of the order before its skips: after a skip of n places all samples are n
+places further on. A ban changes no row; it is here so that `samples_targeting` names only samples
+that train on what was asked for.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from tokenmill.edits.bans import SourceBans
+from tokenmill.edits.bans import NO_BANS, SourceBans
 from tokenmill.order.order import Order, SourceOrder, TargetRanges
 from tokenmill.order.spans import Spans, join_rows
 
@@ -58,7 +56,6 @@ class Skips:
         return count
 
     def sample(self, place: int) -> int:
-        """Count the samples that are served from the places before this one."""
         return int(self.count_before(np.array([place]))[0])
 
 
@@ -86,7 +83,6 @@ class EditedOrder(Order):
         return None if self.end is None else self.skips.sample(self.end)
 
     def is_over(self, sample: int) -> bool:
-        """Return True if the order has ended before this sample."""
         return self.end is not None and self.skips.place(sample) > self.end
 
     def rows(self, samples: np.ndarray) -> Spans:
@@ -138,9 +134,8 @@ class EditedOrder(Order):
 
     def bans_of(self, source: int) -> SourceBans:
         """The bans of a source, by numbers within the source."""
-        bans = self.bans.get(source, SourceBans())
-        firsts = (self.counts_before(first)[source] for first in bans.firsts)
-        return replace(bans, firsts=tuple(firsts))
+        bans = self.bans.get(source, NO_BANS)
+        return bans.counted_by(lambda sample: self.counts_before(sample)[source])
 
 
 class GrownSource(SourceOrder):
@@ -168,7 +163,6 @@ class GrownSource(SourceOrder):
 
     @property
     def samples_per_epoch(self) -> int:
-        """Samples of an epoch of the data as it is now."""
         return self.after.samples_per_epoch
 
     def facts(self) -> dict[str, int]:

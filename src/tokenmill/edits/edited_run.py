@@ -1,69 +1,78 @@
-"""A run and its edits. The order that they make is a function of both; more edits make another run.
+"""A run and its edits: one after the other, each changes the order from its sample on.
 
-Edits are part of the state, not of the settings: a loader that loads a state has the edits of that
-state and no others. The data and the weights that are given at resume may differ from what was
-saved in what has not been served; both differences become edits at the saved sample. Data may have
-grown at its end: its former tokens are proven by the hashes of their shards.
+All that an edit does is said here, in numbers of the order: a skip is a jump of the sample numbers,
+other weights are one more stage of the mixture, and so is a cap that is reached; a ban only masks
+targets. One more edit costs the same however many there are, unless it is before one of them.
 """
 
-import functools
+import copy
 import logging
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from tokenmill.base.suggest import one_of
-from tokenmill.batches.run import Run
-from tokenmill.batches.state import read_state
-from tokenmill.dataset import TokenDataset
-from tokenmill.edits.apply_edits import Editing
-from tokenmill.edits.edit_record import (
-    RecordedEdit,
-    edits_from_json,
-    edits_to_json,
-    merge_edits,
-    record_edits,
-)
-from tokenmill.edits.edit_values import Add, Edit, Grow, Reweight
-from tokenmill.edits.edited_order import EditedOrder, Skips
+import numpy as np
+
+from tokenmill.batches.mixture import parts_of, refuse_different_tokenizers
+from tokenmill.batches.run import Run, number_of
+from tokenmill.edits.bans import BanMask, Bans, SourceBans, banned_by
+from tokenmill.edits.edit_record import RecordedEdit, edits_to_json, merge_edits
+from tokenmill.edits.edit_values import Add, Ban, Cap, Grow, Reweight, Skip
+from tokenmill.edits.edited_order import EditedOrder, GrownSource, Skips
 from tokenmill.edits.named_files import with_files
-from tokenmill.errors import OrderMismatchError
-from tokenmill.order.mixture_order import MixtureStage
+from tokenmill.order.mixture_order import ENDLESS, DealtStage, MixtureOrder, MixtureStage
+from tokenmill.order.order import Order
 
 log = logging.getLogger("tokenmill")
 
 
-@dataclass(frozen=True)
 class EditedRun:
-    """The run as it began, and its edits in the order of their samples."""
+    """The run as it began, its edits in the order of their samples, and what they make of it.
 
-    base: Run
-    edits: tuple[RecordedEdit, ...] = ()
+    A place is a number in the order, before skips. No value of a field is ever changed, only
+    replaced: a copy has more edits, and shares the rest.
+    """
 
-    @functools.cached_property
-    def now(self) -> Run:
+    def __init__(self, base: Run, edits: Sequence[RecordedEdit] = ()) -> None:
+        self.base = base
+        self.edits: tuple[RecordedEdit, ...] = ()
+        self.edits_json: tuple[dict[str, Any], ...] = ()
+        """The list for a state."""
+        self.now = base
         """The data and the order with all edits."""
-        return Editing(self.base, self.edits).finished() if self.edits else self.base
+        self._names = base.names
+        self._datasets = base.datasets
+        self._sources = tuple(base.order.sources)
+        self._bans: Mapping[int, tuple[Bans, ...]] = {}  # of each source that has some
+        self.skips: tuple[tuple[int, int], ...] = ()
+        """The sample of each skip, and how many places it skips."""
+        self._num_skipped = 0
+        self._is_mixture = base.stages is not None
+        self.wanted = base.stages or (MixtureStage(0, (1,)),)
+        """All stages as they were asked for, without regard to caps."""
+        self._num_begun = 0  # of these
+        self._stages: tuple[DealtStage, ...] = ()  # that have begun, with those of caps
+        self._end = ENDLESS
+        self._caps: Mapping[int, tuple[int, str]] = {}
+        """Most epochs of each source that has a cap, and what comes then."""
+        self._reached: frozenset[int] = frozenset()
+        """The sources that have reached their cap."""
+        self._begin_stage(0)
+        self._apply_all(edits)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the order and its edits."""
-        edits = self._edits_json
-        return str(edits[-1]["fingerprint"]) if edits else self.base.order_fingerprint
-
-    def edits_to_json(self) -> list[dict[str, Any]]:
-        """The list for a state, which is asked for at every step: made once."""
-        return [dict(edit) for edit in self._edits_json]
-
-    @functools.cached_property
-    def _edits_json(self) -> list[dict[str, Any]]:
-        return edits_to_json(self.base.order_fingerprint, self.edits)
+        last = self.edits_json[-1:]
+        return str(last[0]["fingerprint"]) if last else self.base.order_fingerprint
 
     def with_edits(self, records: Sequence[RecordedEdit]) -> "EditedRun":
-        """This run with more edits."""
-        opened = [with_files(record, {}) for record in records]
-        return EditedRun(self.base, merge_edits(self.edits, opened))
+        more = merge_edits([with_files(record, {}) for record in records], ())
+        if self.edits and more and more[0].at < self.edits[-1].at:
+            return EditedRun(self.base, merge_edits(self.edits, more))
+        run = copy.copy(self)
+        run._apply_all(more)
+        return run
 
     def warn_of_dropped(self, other: "EditedRun") -> None:
         """Log the edits of this run that another one, which is used instead, does not have."""
@@ -75,130 +84,164 @@ class EditedRun:
                     *(record.edit.kind, record.at),
                 )
 
+    def _apply_all(self, records: Sequence[RecordedEdit]) -> None:
+        """Apply more edits, in the order of their samples and not before those so far."""
+        for record in records:
+            self._apply(record)
+        self.edits += tuple(records)
+        self.edits_json += tuple(edits_to_json(self.fingerprint, records))
+        if self.edits:
+            self.now = copy.copy(self)._finished()
 
-def edit_state(
-    state: Mapping[str, Any], *edits: Edit, at: int | None = None, note: str | None = None
-) -> dict[str, Any]:
-    """A saved state with more edits, which hold from sample `at` on, by default from where it is.
+    def _apply(self, record: RecordedEdit) -> None:
+        place = record.at + self._num_skipped
+        self._advance(place)
+        if place > self._end:
+            raise ValueError(
+                f"the {record.edit.kind} is at sample {record.at:,}, but the order ends at sample "
+                f"{Skips(self.skips).sample(self._end):,}"
+            )
+        match record.edit:
+            case Skip(samples=(first, stop)):
+                self.skips += ((first, stop - first),)
+                self._num_skipped += stop - first
+            case Reweight(weights):
+                self._reweight(weights, place)
+            case Cap() as cap:
+                self._cap(cap, place)
+            case Add() as add:
+                self._add(add, record.opened, place)
+            case Ban(source=source):
+                number = number_of(source, self._names)
+                ban = banned_by(record, self._datasets[number])
+                self._bans = {**self._bans, number: (*self._bans.get(number, ()), ban)}
+            case Grow(source):
+                number = number_of(source, self._names)
+                order = self.base.source_order(record.opened, number)
+                index = self._stages[-1].counts_before(place)[number]
+                grown = GrownSource(self._sources[number], index, order)
+                after = number + 1
+                self._sources = (*self._sources[:number], grown, *self._sources[after:])
+                self._datasets = (*self._datasets[:number], record.opened, *self._datasets[after:])
 
-    `at` counts samples, and so does a Skip: a state does not say how many a step has. Names of
-    sources are checked here, what depends on the data when a loader loads the state.
-    """
-    samples = state["samples"]
-    fingerprint = state["order_fingerprint"]
-    so_far = edits_from_json(state.get("edits", []), fingerprint, samples)
-    records = record_edits(edits, samples if at is None else at, note, served=samples)
-    merged = merge_edits(so_far, [with_files(record, {}) for record in records])
-    names = list(state["sources"])
-    for record in merged:
-        edit: Any = record.edit
-        names += [edit.name] if isinstance(edit, Add) else []
-        for field in ("weights", "epochs"):
-            for name in getattr(edit, field, ()):
-                one_of("source", name, names)
-        one_of("source", getattr(edit, "source", None), (*names, None))
-    return {**state, "edits": edits_to_json(fingerprint, merged)}
-
-
-def resumed_run(
-    given: Run,
-    state: Mapping[str, Any],
-    sources: Mapping[str, TokenDataset],
-    held: Sequence[TokenDataset],
-) -> tuple[EditedRun, int, int]:
-    """The run of a state, the samples it has served, and its pass; refuses one of another past.
-
-    `sources` is data of sources that were added, by name. What is `held` is not opened again.
-    """
-    base = given
-    if isinstance(state, Mapping):
-        base = _with_stages(_before_it_grew(given, state), state)
-    samples, number = read_state(state, base.to_json())
-    saved = edits_from_json(state.get("edits", []), state["order_fingerprint"], samples)
-    opened = {**dict(zip(given.names, given.datasets, strict=True)), **sources}
-    run = EditedRun(base, tuple(with_files(record, opened, held) for record in saved))
-    order = run.now.order
-    if not (isinstance(order, EditedOrder) and order.is_over(samples)):
-        growth = _growth(run, given, samples)
-        run = EditedRun(base, merge_edits(run.edits, growth))
-    if base.stages != given.stages:
-        run = _with_given_weights(run, given, samples)
-    return run, samples, number
-
-
-# Data that has grown
-
-
-def _before_it_grew(given: Run, state: Mapping[str, Any]) -> Run:
-    """Return the run with as many tokens as the state says, if its fingerprint is of those."""
-    if state.get("num_tokens") == [data.num_tokens for data in given.datasets]:
-        return given
-    with suppress(KeyError, IndexError, TypeError, ValueError):  # `read_state` says what differs
-        counts = zip(given.datasets, state["num_tokens"], strict=True)
-        former = tuple(data.part(0, count) for data, count in counts)
-        before = Run.of(given.names, former, given.stages, given.settings)
-        if before.fingerprint == state.get("data_fingerprint"):
-            return before
-    return given
-
-
-def _growth(run: EditedRun, given: Run, samples: int) -> list[RecordedEdit]:
-    """What has joined each source since the last edit of the run."""
-    known = dict(zip(run.now.names, run.now.datasets, strict=True))
-    opened = dict(zip(given.names, given.datasets, strict=True))
-    return [
-        with_files(RecordedEdit(samples, Grow(name)), opened)
-        for name, data in opened.items()
-        if data.num_tokens > known[name].num_tokens
-    ]
-
-
-# Weights that differ later
-
-
-def _with_stages(given: Run, state: Mapping[str, Any]) -> Run:
-    """Return the run with the weights of the state, if its fingerprint proves that it had them."""
-    if given.stages is None or state.get("sources") != list(given.names):
-        return given
-    with suppress(KeyError, TypeError, ValueError):  # `read_state` says what differs
-        saved = tuple(MixtureStage(start, tuple(parts)) for start, *parts in state["stages"])
-        if replace(given, stages=saved).order_fingerprint == state["order_fingerprint"]:
-            return Run.of(given.names, given.datasets, saved, given.settings)
-    return given
-
-
-def _with_given_weights(run: EditedRun, given: Run, samples: int) -> EditedRun:
-    """Return the run with the weights of the given mixture from where they differ; not before."""
-    editing = Editing(run.base, run.edits)
-    asked = [(stage.start, stage.parts) for stage in given.stages or ()]
-    differing = set(editing.wanted) ^ set(asked)
-    if not differing:
-        return run
-    skips = Skips(editing.skips)
-    place = min(start for start, _ in differing)
-    if place < skips.place(samples):
-        saved, wanted = (
-            dict(zip(editing.names, _in_force(stages, place), strict=False))
-            for stages in (editing.wanted, asked)
+    def _finished(self) -> Run:
+        """Return the run with all edits; nothing can be applied after it."""
+        self._advance(ENDLESS - 1)
+        bans = {number: SourceBans(those) for number, those in self._bans.items()}
+        for number, of_source in bans.items():
+            if of_source.leave_nothing_of(self._datasets[number]):
+                raise ValueError(
+                    f"the ban leaves nothing of {self._names[number]!r} to train on"
+                    "\n\nhint: in a mixture, a source of which nothing is wanted has the weight 0"
+                )
+        order: Order = self._sources[0]
+        if self._is_mixture:
+            order = MixtureOrder(self._sources, self._stages)
+        end = None if self._end == ENDLESS else self._end
+        return replace(
+            self.base,
+            names=self._names,
+            datasets=self._datasets,
+            stages=self.wanted if self._is_mixture else None,
+            order=EditedOrder(order, Skips(self.skips), end, bans),
+            bans=BanMask(bans) if bans else None,
         )
-        raise OrderMismatchError(
-            f"cannot resume: the weights of the mixture differ from sample {skips.sample(place):,} "
-            f"on, and {samples:,} samples were served: {saved} -> {wanted}",
-            hint="give the weights of that run; loader.edit(Reweight({...})) changes them from the "
-            "next step on",
+
+    # Stages
+
+    def _advance(self, place: int) -> None:
+        """Begin the stages up to a place: those of the schedule, and one where a cap is reached."""
+        while self._end == ENDLESS:
+            caps = self._coming_caps()
+            event = min([*caps.values(), self._next_start()])
+            if event > place:
+                return
+            self._reached |= {source for source, at in caps.items() if at == event}
+            self._begin_stage(event)
+
+    def _next_start(self) -> int:
+        """The place where the schedule begins another stage."""
+        return next((stage.start for stage in self.wanted[self._num_begun :]), ENDLESS)
+
+    def _coming_caps(self) -> dict[int, int]:
+        """The place after the last sample of each source whose cap is still to be reached."""
+        coming = {}
+        for source in self._caps.keys() - self._reached:
+            epochs, _ = self._caps[source]
+            last = self._sources[source].first_of_epoch(epochs) - 1
+            place = int(self._stages[-1].samples_of(source, np.array([last]))[0])
+            if place >= 0:
+                coming[source] = place + 1
+        return coming
+
+    def _begin_stage(self, place: int) -> None:
+        """Begin a stage with the weights in force, instead of one that began at this place."""
+        while self._next_start() <= place:
+            self._num_begun += 1
+        parts = self._allowed_parts()
+        self._end = place if self._is_ended_by_cap() or not any(parts) else ENDLESS
+        before = self._stages[-1].counts_before(place) if self._stages else (0,) * len(parts)
+        if self._stages and self._stages[-1].start == place:
+            self._stages = self._stages[:-1]
+        if any(parts):
+            number = len(self._stages)
+            seed = self.base.settings.order.seed
+            dealt = DealtStage(place, parts, self._next_start(), number, before, seed)
+            self._stages += (dealt,)
+
+    def _allowed_parts(self) -> tuple[int, ...]:
+        """The parts in force, without those of sources that have reached their cap."""
+        parts = self.wanted[self._num_begun - 1].parts
+        return tuple(0 if source in self._reached else p for source, p in enumerate(parts))
+
+    def _is_ended_by_cap(self) -> bool:
+        return any(self._caps[source][1] == "end" for source in self._reached)
+
+    # The kinds of edits
+
+    def _reweight(self, weights: Mapping[str, Any], place: int) -> None:
+        if not self._is_mixture:
+            raise ValueError(
+                f"weights are {dict(weights)}, but this run has one source, {self._names[0]!r}"
+                "\n\nhint: Add(name, data, weights=...) makes it a mixture"
+            )
+        stage = MixtureStage(place, parts_of(weights, self._names))
+        before = bisect_left(self.wanted, place, key=lambda stage: stage.start)
+        self.wanted = (*self.wanted[:before], stage)
+        self._num_begun = before
+        self._begin_stage(place)
+
+    def _cap(self, cap: Cap, place: int) -> None:
+        before = self._allowed_parts()
+        counts = self._stages[-1].counts_before(place)
+        caps = dict(self._caps)
+        reached = set(self._reached)
+        for name, epochs in cap.epochs.items():
+            source = number_of(name, self._names)
+            caps.pop(source, None)
+            reached.discard(source)
+            if epochs is None:
+                continue
+            caps[source] = epochs, cap.then
+            if counts[source] >= self._sources[source].first_of_epoch(epochs):
+                reached.add(source)
+        self._caps = caps
+        self._reached = frozenset(reached)
+        if self._allowed_parts() != before or self._is_ended_by_cap() or self._end == place:
+            self._begin_stage(place)
+
+    def _add(self, add: Add, data: Any, place: int) -> None:
+        if add.name in self._names:
+            raise ValueError(f"a source {add.name!r} is to be added, and there is one already")
+        number = len(self._names)
+        self._names += (add.name,)
+        self._datasets += (data,)
+        refuse_different_tokenizers(self._names, self._datasets)
+        self._sources += (self.base.source_order(data, number),)
+        self.wanted = tuple(MixtureStage(start, (*parts, 0)) for start, parts in self.wanted)
+        self._stages = tuple(
+            replace(stage, parts=(*stage.parts, 0), before=(*stage.before, 0))
+            for stage in self._stages
         )
-    first = skips.sample(place)
-    edits = [e for e in run.edits if e.at < first or not isinstance(e.edit, Reweight)]
-    more = []
-    for start in [place, *(start for start, _ in asked if start > place)]:
-        at = skips.sample(start)
-        added = [e.edit.name for e in edits if isinstance(e.edit, Add) and e.at <= at]
-        weights = dict(zip(run.base.names, _in_force(asked, start), strict=True))
-        weights |= dict.fromkeys(added, 0)
-        more.append(RecordedEdit(at, Reweight(weights), "the mixture that was given at resume"))
-    return EditedRun(run.base, merge_edits(edits, more))
-
-
-def _in_force(stages: Sequence[tuple[int, tuple[int, ...]]], place: int) -> tuple[int, ...]:
-    """The parts at a place."""
-    return [parts for start, parts in stages if start <= place][-1]
+        self._is_mixture = True
+        self._reweight(add.weights, place)

@@ -1,7 +1,6 @@
 """Data and files that an edit names outside of the state, opened and proven to be what they were.
 
-A state holds the path of data that was added and of a file of banned documents, and a hash of what
-was there. What is found at the path when the state is loaded must have the same hash.
+A state holds the path and a hash of what was there, which must be the same when it is loaded.
 """
 
 import hashlib

@@ -6,13 +6,14 @@ that were served since a run asked last.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tokenmill.batches.run import Run
-from tokenmill.edits.bans import NO_TOKENS, SourceBans, TokenRanges
+from tokenmill.edits.bans import NO_BANS, SourceBans
 from tokenmill.edits.edited_order import EditedOrder
 from tokenmill.order.mixture_order import ENDLESS
 from tokenmill.order.order import SourceOrder, TargetRanges
@@ -57,16 +58,15 @@ class SourceUsage(NamedTuple):
 
     @property
     def used(self) -> int:
-        """Targets that were served, of all shards."""
         return sum(shard.used for shard in self.shards)
 
 
 def usage_of(
-    run: Run, samples: int, *, shards: bool, known: dict[str, FoundUsage], keep: bool
+    run: Run, samples: int, *, shards: bool, known: dict[str, FoundUsage]
 ) -> list[SourceUsage]:
     """Return the use of every source among the first `samples` samples, with or without shards.
 
-    `known` is what was found before, by source; with `keep` it is replaced by what is found now.
+    `known` is what was found before, by source; it is replaced by what is found now.
     """
     usage = []
     order = run.order
@@ -78,18 +78,16 @@ def usage_of(
             edges = data.shard_starts
             before = known.get(name)
             if before is None or before.num_samples > count:
-                can_be = _before_edges(edges, source.possible_targets(), NO_TOKENS)
+                can_be = _before_edges(edges, source.possible_targets(), NO_BANS, 0)
                 before = FoundUsage(0, np.zeros_like(edges), can_be)
-            bans = order.bans_of(number) if isinstance(order, EditedOrder) else SourceBans()
+            bans = order.bans_of(number) if isinstance(order, EditedOrder) else NO_BANS
             used = before.used.copy()
             for first, stop in _without_first(served, before.num_samples):
                 used += targets_before(edges, source, bans, first, stop)
-            found = FoundUsage(count, used, before.can_be)
+            known[name] = FoundUsage(count, used, before.can_be)
             files = (shard.file for shard in data.shards)
-            counts = (np.diff(each).tolist() for each in (found.can_be, found.used))
+            counts = (np.diff(each).tolist() for each in (before.can_be, used))
             of_shards = tuple(map(ShardUsage, files, *counts))
-            if keep:
-                known[name] = found
         usage.append(SourceUsage(name, count, source.epochs_until(count), of_shards))
     return usage
 
@@ -107,24 +105,24 @@ def targets_before(
 ) -> Counts:
     """Count the targets before each edge in the samples first .. stop-1 of a source."""
     total = np.zeros_like(edges)
-    ends = (*bans.firsts[1:], ENDLESS)
-    for begin, end, banned in zip(bans.firsts, ends, bans.tokens, strict=True):
+    for begin, end in pairwise(np.unique([0, *bans.since, ENDLESS]).tolist()):  # the same bans
         targets = source.target_ranges(max(first, begin), min(stop, end))
-        total += _before_edges(edges, targets, banned)
+        total += _before_edges(edges, targets, bans, begin)
     return total
 
 
-def _before_edges(edges: Counts, targets: Iterable[TargetRanges], banned: TokenRanges) -> Counts:
-    """Count the targets before each edge that are not banned."""
+def _before_edges(
+    edges: Counts, targets: Iterable[TargetRanges], bans: SourceBans, sample: int
+) -> Counts:
+    """Count the targets before each edge that are not banned at a sample."""
     total = np.zeros_like(edges)
     for firsts, stops, times in targets:
-        _, *without = banned.inside(firsts, stops)
+        _, *without = bans.inside(np.full(len(firsts), sample), firsts, stops)
         total += times * (_inside(edges, firsts, stops) - _inside(edges, *without))
     return total
 
 
 def _inside(edges: Counts, firsts: Counts, stops: Counts) -> Counts:
-    """Count the tokens before each edge in some ranges."""
     return _beyond(edges, firsts) - _beyond(edges, stops)
 
 

@@ -16,7 +16,6 @@ from tokenmill.formats.not_tokens import unknown_dtype
 from tokenmill.formats.writing import Writer, write_file
 from tokenmill.reading.token_file import Lazy
 
-DTYPES = {"1": "<u1", "2": "<u2", "4": "<u4"}
 BUNDLED = {"gpt2": "gpt2", "openai-community/gpt2": "gpt2"}
 
 
@@ -76,14 +75,14 @@ def _metadata(tokens: Path) -> tuple[str | None, np.dtype[Any] | None, int | Non
     lines = text.split("\n")
     name, _, width = lines[0].rpartition("|")
     count = lines[1] if len(lines) > 1 else ""
-    if width not in DTYPES or not count.isdecimal() or len(count) > 19:
+    if width not in ("1", "2", "4") or not count.isdecimal() or len(count) > 19:
         raise CorruptShardError(
             f"{path} says {text[:80]!r}, not a tokenizer with |2 or |4 and a number of tokens",
             hint="the file is damaged; fetch it again, or remove it and pass dtype=",
         )
     # Without a tokenizer datatrove writes "Unknown Tokenizer|2|2".
     known = None if name.startswith("Unknown Tokenizer") else name
-    return known, np.dtype(DTYPES[width]), int(count)
+    return known, np.dtype(f"<u{width}"), int(count)
 
 
 def _index(tokens: Path, num_tokens: int) -> Lazy | None:

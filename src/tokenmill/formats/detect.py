@@ -1,9 +1,7 @@
 """From a path, a list or a glob to shards: which format it is, and which files.
 
 A folder is asked first for the index of a format (tokenmill, MDS, litdata), then for a folder of
-the split, then for token files. A file is recognized by its first bytes, then by its name and by
-what is next to it. All files of a dataset are of one format; a file that is not is an error, not
-skipped.
+the split, then for token files. All files of a dataset are of one format; another is an error.
 """
 
 import os

@@ -1,11 +1,8 @@
 """What a format is: a class that reads files and, for most, writes them.
 
-A format of single files is a `FileFormat`; one whose index names the files of a folder is a
-`FolderFormat`. They inherit the answers that most formats give, so that a format states only what
-is special. Code outside formats/ asks these attributes and never compares the name of a format.
-
-All formats are listed here by signs that are cheap to look at; a format's module, of the same name,
-is imported when it is needed.
+They inherit the answers that most formats give, so that a format states only what is special. Code
+outside formats/ asks these attributes and never compares the name of a format. All formats are
+listed here by signs that are cheap to look at; a format's module is imported when it is needed.
 """
 
 from abc import ABC, abstractmethod
@@ -101,7 +98,6 @@ class TokenFormat(ABC):
     """What may be asked of any format; the values here are the usual answers."""
 
     name: str
-    """As in FORMATS."""
     writer: "type[Writer] | None" = None
     """Writes one split. None: this format is only read."""
     written_suffixes: tuple[str, ...] = ()
@@ -225,8 +221,7 @@ FILE_SIGNS = (
 FILE_FORMATS = tuple(sign.name for sign in FILE_SIGNS)
 # The field of `index.json` that lists the shards.
 SAMPLE_KEYS = {"mds": "shards", "litdata": "chunks"}
-FOLDER_FORMATS = (OURS, *SAMPLE_KEYS)
-FORMATS = (*FOLDER_FORMATS, *FILE_FORMATS)
+FORMATS = (OURS, *SAMPLE_KEYS, *FILE_FORMATS)
 READ_ONLY = ("litpkds", "modalities")
 _MODULES = {OURS: "ours"} | dict.fromkeys(READ_ONLY, "read_only")
 WRITABLE = tuple(name for name in FORMATS if name not in READ_ONLY)

@@ -1,10 +1,7 @@
 """Which tokens are held out: by folder, by name, else the last shard, else the last tenth.
 
 One rule for all formats. Train and val never share a token, because both are cut from one list of
-files by the same function, and what a file belongs to does not depend on how it was named: as a
-folder, a glob over folders or a list.
-
-A validation set with a name of its own, such as `val_code`, is a folder beside `train` or `val`.
+files by the same function; a folder, a glob over folders and a list give the same.
 """
 
 import os

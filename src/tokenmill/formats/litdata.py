@@ -15,14 +15,7 @@ from tokenmill.base.strict_json import COUNT, FILE_NAME, OBJECT
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FoundData
-from tokenmill.formats.samples import (
-    OUR_FORM,
-    SampleFormat,
-    SampleWriter,
-    map_samples,
-    offset_table,
-    samples_are_documents,
-)
+from tokenmill.formats.samples import SampleFormat, SampleWriter, map_samples
 from tokenmill.formats.writing import write_file
 from tokenmill.reading.token_file import Lazy, TokenFile
 
@@ -32,7 +25,7 @@ TORCH_CODES = {
 }  # fmt: skip
 CODES = {np.dtype(dtype).name: code for code, dtype in NUMPY_CODES.items()}
 CHUNK = {"filename": FILE_NAME, "chunk_size": COUNT, "dim": COUNT}
-INDEX = {"chunks": [CHUNK], "config": OBJECT, **OUR_FORM}
+INDEX = {"chunks": [CHUNK], "config": OBJECT}
 WRITE_AGAIN = "write 1-D arrays of ids: litdata.optimize(..., item_loader=TokensLoader())"
 # The tree of one leaf, in the words of the library that litdata keeps it with.
 ONE_LEAF = '[1, {"type": null, "context": null, "children_spec": []}]'
@@ -43,7 +36,7 @@ class LitdataWriter(SampleWriter):
 
     def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
         name = f"chunk-0-{number}.bin"
-        data = b"".join([offset_table([d.nbytes for d in documents]), *map(bytes, documents)])
+        data = b"".join([self.offset_table([d.nbytes for d in documents]), *map(bytes, documents)])
         write_file(self.folder / name, data)
         return {
             "chunk_bytes": len(data),
@@ -78,7 +71,7 @@ class Litdata(SampleFormat):
         dtype = ask.agreed(_dtype(index["config"], root.index), root.index)
         shards = [_chunk(root, chunk, dtype) for chunk in index["chunks"]]
         assert shards[0].ends is not None
-        documents = samples_are_documents(index, np.diff(shards[0].ends(), prepend=0))
+        documents = self.are_documents(index, np.diff(shards[0].ends(), prepend=0))
         if not documents:
             shards = [replace(shard, ends=None) for shard in shards]
         return FoundData(self.name, tuple(shards), details={"rows": not documents})

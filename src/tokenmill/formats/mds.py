@@ -21,14 +21,7 @@ from tokenmill.base.strict_json import COUNT, FILE_NAME, OBJECT, TEXT, Maybe, Va
 from tokenmill.errors import CorruptShardError, FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import INTEGERS, Ask, FoundData
-from tokenmill.formats.samples import (
-    OUR_FORM,
-    SampleFormat,
-    SampleWriter,
-    map_samples,
-    offset_table,
-    samples_are_documents,
-)
+from tokenmill.formats.samples import SampleFormat, SampleWriter, map_samples
 from tokenmill.formats.writing import write_file
 from tokenmill.reading.token_file import Lazy, Packed, TokenFile
 
@@ -52,7 +45,7 @@ SHARD = {
     "column_sizes": [COLUMN_SIZE],
     "raw_data": {**FILE, "hashes": Maybe(OBJECT)},
 }
-INDEX = {"version": COUNT, "shards": [SHARD], **OUR_FORM}
+INDEX = {"version": COUNT, "shards": [SHARD]}
 
 
 class MdsWriter(SampleWriter):
@@ -71,7 +64,7 @@ class MdsWriter(SampleWriter):
         }
         text = orjson.dumps(config)
         samples = [_sample(document) for document in documents]
-        table = offset_table([len(sample) for sample in samples], before=len(text))
+        table = self.offset_table([len(sample) for sample in samples], before=len(text))
         data = b"".join([table, text, *samples])
         name = f"shard.{number:05d}.mds"
         write_file(self.folder / name, data)
@@ -121,7 +114,7 @@ class Mds(SampleFormat):
         column = _column(entries[0], root.index, ask)
         starts, _, dtype = _samples(root, entries[0], column, ask).read()
         ask.agreed(dtype, root.index)
-        documents = samples_are_documents(index, np.diff(starts))
+        documents = self.are_documents(index, np.diff(starts))
         files = []
         for number, entry in enumerate(entries):
             if [entry[key] for key in COLUMN_KEYS] != [entries[0][key] for key in COLUMN_KEYS]:

@@ -19,7 +19,7 @@ from tokenmill.formats.not_tokens import dtype_hint
 from tokenmill.formats.writing import Writer
 from tokenmill.reading.token_file import Lazy
 
-HEADER_CAP = 12 + 10_000  # numpy reads no longer ones
+HEADER_CAP = 12 + 10_000  # numpy reads no longer ones, as a literal: nothing is run
 HEADER_BYTES = 128  # of those written here, always of version 1
 
 
@@ -84,10 +84,7 @@ class Npy(FileFormat):
 
 
 def _header(file: io.BytesIO, path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return shape, whether it is stored column by column, dtype, and the byte of the first value.
-
-    numpy reads it as a literal, of at most 10,000 bytes; nothing is run or allocated by it.
-    """
+    """Return shape, whether it is stored by columns, dtype, and the byte of the first value."""
     try:
         version = numpy_format.read_magic(file)
         read = {

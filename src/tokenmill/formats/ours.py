@@ -1,8 +1,6 @@
 """tokenmill's own datasets: a manifest that names every shard, its index, sizes and hashes.
 
-docs/format.md is the specification, shards/manifest.py the strict reader. Opening compares the size
-of each file with the manifest; `tokenmill verify --full` compares every byte. A dataset in a store
-is opened by remote.py.
+Opening compares the size of each file with the manifest. remote.py opens a dataset in a store.
 """
 
 import re
@@ -29,7 +27,7 @@ from tokenmill.shards.manifest import (
     EndsEntry,
     FileEntry,
     Manifest,
-    PackableEntry,
+    NamedFile,
     ShardEntry,
 )
 
@@ -126,7 +124,7 @@ def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list
     )
 
 
-def packed(entry: PackableEntry) -> Packed | None:
+def packed(entry: NamedFile) -> Packed | None:
     """Return how a compressed file is stored; None for a plain one."""
     file = entry.packed
     return None if file is None else Packed(file.num_bytes, FRAMED, file.xxh3_128)
@@ -162,5 +160,4 @@ def unpack_ends(path: str, num_bytes: int, packed_bytes: int) -> np.ndarray:
     """Return where documents end in a shard, from a compressed index: int64."""
     from tokenmill.reading.frames import open_frames
 
-    frames = open_frames(path, num_bytes, packed_bytes)
-    return np.frombuffer(b"".join(frames.read(0, num_bytes)), "<i8")
+    return np.frombuffer(b"".join(open_frames(path, num_bytes, packed_bytes)), "<i8")

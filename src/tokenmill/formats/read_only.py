@@ -18,7 +18,6 @@ from tokenmill.reading.token_file import TokenFile
 
 LITPKDS = Struct("<7sQBQ")  # magic, version, dtype code as in a Megatron index, number of tokens
 PBIN = Struct("<QI")  # bytes of all tokens, bytes of one
-WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4"}
 
 
 class Litpkds(FileFormat):
@@ -40,12 +39,12 @@ class Modalities(FileFormat):
 
     def read(self, path: Path, ask: Ask) -> FoundData:
         (num_bytes, width), size = read_header(path, PBIN)
-        if width not in WIDTHS:
+        if width not in (1, 2, 4):
             what = f"says that a token has {width:,} bytes; known are 1, 2 and 4"
             raise untrusted.damaged(path, what)
         # After the tokens comes a pickle of unknown length, and at least one byte of it.
         untrusted.expect_at_least(path, size, PBIN.size + num_bytes + 1, "its header")
-        dtype = ask.agreed(np.dtype(WIDTHS[width]), path)
+        dtype = ask.agreed(np.dtype(f"<u{width}"), path)
         count = untrusted.whole_tokens(path, num_bytes, dtype)
         file = TokenFile(str(path), path.name, dtype, count, size, PBIN.size)
         return FoundData(self.name, (file,))

@@ -1,14 +1,9 @@
 """Datasets in a store: tokenmill's by their manifest, those of others through a mirror.
 
-A manifest is read when a dataset is opened and its shards when they are touched; names come from
-the manifest, never from a listing.
-
 A mirror shows the files of other projects as a folder, so that every format opens them as it opens
-files. It is a folder in the cache with one file for each object: of its size, with its first bytes,
-and with nothing after them (a hole takes no room). That is what formats look at to open a dataset.
-`open_object` gives all bytes of such a file, through the cache, and tokens are read through the
-cache as well. A mirror is named by what is in the store (sizes and ETags): other objects make
-another mirror.
+files: one file in the cache for each object, of its size, with its first bytes and a hole after
+them. `open_object` gives all bytes of such a file, through the cache, as tokens are read too. A
+mirror is named by what is in the store (sizes and ETags): other objects make another mirror.
 """
 
 import functools
@@ -109,20 +104,14 @@ def _read_ours(address: str, split: str | None, ask: Ask, cache: ShardCache) -> 
     return ours.describe(manifest, address, split, ask, bucket)
 
 
+@dataclass
 class _Bucket(ours.Folder):
     """A dataset in a store: nothing is fetched when it is opened."""
 
-    def __init__(
-        self,
-        address: str,
-        cache: ShardCache,
-        blocks_file: str,
-        block_ranges: dict[str, tuple[int, int, int]],
-    ) -> None:
-        self.address = address
-        self.cache = cache
-        self.blocks_file = blocks_file
-        self.block_ranges = block_ranges
+    address: str
+    cache: ShardCache
+    blocks_file: str
+    block_ranges: dict[str, tuple[int, int, int]]
 
     def path(self, name: str, size: int) -> str:
         return join(self.address, name)
@@ -190,7 +179,9 @@ def make_mirror(addresses: Sequence[str], cache: ShardCache) -> Mirror:
     root = cache.folder.absolute() / f"tokenmill-objects-{xxhash.xxh3_128_hexdigest(known)}"
     mirror = Mirror(root, bucket, objects, cache)
     if not (root / MARK).exists():
-        _remove_unused(cache.folder)
+        for mark in cache.folder.glob(f"tokenmill-objects-*/{MARK}"):
+            if time.time() - mark.stat().st_mtime > UNUSED:
+                shutil.rmtree(mark.parent, ignore_errors=True)
         _fill(mirror, wanted, folders)
     os.utime(root / MARK)  # used just now
     return mirror
@@ -288,9 +279,3 @@ def _fill(mirror: Mirror, wanted: Objects, folders: set[str]) -> None:
             file.truncate(size)
     fields = [mirror.bucket, mirror.cache.max_bytes, mirror.objects]
     write_atomically(mirror.root / MARK, orjson.dumps(fields), durable=False)
-
-
-def _remove_unused(folder: Path) -> None:
-    for mark in folder.glob(f"tokenmill-objects-*/{MARK}"):
-        if time.time() - mark.stat().st_mtime > UNUSED:
-            shutil.rmtree(mark.parent, ignore_errors=True)

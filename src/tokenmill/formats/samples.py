@@ -6,13 +6,14 @@ where the last one ends, in bytes. So a shard stays below 4 GiB.
 
 import mmap
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import orjson
 
-from tokenmill.base.strict_json import Form, Maybe, Value
+from tokenmill.base.strict_json import Maybe, Value
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import SAMPLE_INDEX, SAMPLE_KEYS, Ask, FolderFormat, FoundData
@@ -33,8 +34,8 @@ class SampleFormat(FolderFormat):
     max_tokens_per_shard = 1 << 28
     is_indexed = True
     documents_by_id = False
-    index_form: Form = OUR_FORM
-    """What the index must have."""
+    index_form: Mapping[str, Any] = OUR_FORM
+    """What the index must have besides `OUR_FORM`."""
 
     @abstractmethod
     def read_shards(self, root: untrusted.Root, index: dict[str, Any], ask: Ask) -> FoundData:
@@ -43,24 +44,21 @@ class SampleFormat(FolderFormat):
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
         path = folder / SAMPLE_INDEX
         key = SAMPLE_KEYS[self.name]
-        index = untrusted.read_json(path, self.index_form)
+        index = untrusted.read_json(path, {**self.index_form, **OUR_FORM})
         if not index[key]:
             raise FormatError(f"{path} names no {key}", hint="nothing was written; write it again")
         found = self.read_shards(untrusted.Root(folder, path), index, ask)
         return found.with_files(take(found.files, split, folder))
 
+    def are_documents(self, index: dict[str, Any], lengths: np.ndarray) -> bool:
+        """Return True if samples are documents, False if they are rows cut from a stream of them.
 
-def samples_are_documents(index: dict[str, Any], lengths: np.ndarray) -> bool:
-    """Return True if samples are documents, False if they are rows cut from a stream of them.
-
-    Neither format says it. Projects that pack tokens write rows of one length, others do not. So
-    samples of different lengths (`lengths` are those of the first shard) are documents; among rows,
-    documents are known only by an end-of-text id. A dataset written by tokenmill says it in the
-    index, under a key that other readers ignore.
-    """
-    if OUR_KEY in index:
-        return bool(index[OUR_KEY]["samples"] == "documents")
-    return len(lengths) < 2 or bool((lengths != lengths[0]).any())
+        Neither format says it: samples of different lengths are documents (docs/formats.md).
+        `lengths` are those of the first shard.
+        """
+        if OUR_KEY in index:
+            return bool(index[OUR_KEY]["samples"] == "documents")
+        return len(lengths) < 2 or bool((lengths != lengths[0]).any())
 
 
 def map_samples(
@@ -81,13 +79,6 @@ def map_samples(
     return mapped, np.frombuffer(mapped, "<u4", count + 1, 4).astype(np.int64)
 
 
-def offset_table(sizes: list[int], before: int = 0) -> bytes:
-    """Return the start of a shard; `before` bytes come between the table and the first sample."""
-    start = 4 * (len(sizes) + 2) + before
-    offsets = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]) + start
-    return np.concatenate([[len(sizes)], offsets]).astype("<u4").tobytes()
-
-
 class SampleWriter(Writer):
     """Whole documents, collected in memory until they fill a shard."""
 
@@ -98,6 +89,12 @@ class SampleWriter(Writer):
         self.entries: list[dict[str, Any]] = []
         """What the index says about each shard."""
         self._chunks: list[np.ndarray] = []
+
+    def offset_table(self, sizes: list[int], before: int = 0) -> bytes:
+        """Return the start of a shard; `before` bytes are between table and first sample."""
+        start = 4 * (len(sizes) + 2) + before
+        offsets = np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))]) + start
+        return np.concatenate([[len(sizes)], offsets]).astype("<u4").tobytes()
 
     @abstractmethod
     def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:

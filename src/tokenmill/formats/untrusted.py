@@ -54,10 +54,7 @@ def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
 
 
 def map_file(path: Path, length: int, why: str, file: BinaryIO | None = None) -> mmap.mmap:
-    """Return a read-only map of a file, of which the first `length` bytes will be looked at.
-
-    `file` is what is mapped instead: the content of a compressed file.
-    """
+    """Map the first `length` bytes, or more, of a file; `file` is its content if compressed."""
     with file or open_first(path, length) as opened:
         expect_at_least(path, os.fstat(opened.fileno()).st_size, length, why)
         return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
@@ -110,8 +107,7 @@ def version_of(path: Path) -> tuple[str, str]:
 class Root:
     """The folder of a dataset, and the files that its index names in it.
 
-    Names are those that base/strict_json.py let pass: plain and relative. A link that leads out of
-    the folder is refused here.
+    base/strict_json.py let plain, relative names pass; a link out of the folder is refused here.
     """
 
     def __init__(self, folder: Path, index: Path) -> None:

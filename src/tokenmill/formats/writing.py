@@ -114,10 +114,7 @@ class Writer:
 
     @staticmethod
     def complete(folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
-        """Write what is known only when the writers of all splits are closed.
-
-        `tokenizer` is one where the format needs it.
-        """
+        """Write what is known only when the writers of all splits are closed."""
 
     def _stop(self, done: int, length: int, ends: np.ndarray) -> tuple[int, bool]:
         """Return up to where this chunk goes into the open shard, and whether that fills it."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmill.base.suggest import check_at_least_one
-from tokenmill.order.order import Locality, Spread
+from tokenmill.order.order import Locality
 from tokenmill.order.permutation import permute, round_keys
 from tokenmill.order.spans import groups_of
 from tokenmill.order.window_order import Windows
@@ -66,7 +66,7 @@ class Blocks:
 
     def locality(self, block_size: int) -> Locality:
         tokens = self.windows_per_block * block_size
-        return Locality(Spread.SOME, self.blocks_per_group, tokens)
+        return Locality(self.blocks_per_group, tokens)
 
     def _shape(self, count: int, keys: np.ndarray) -> tuple[int, int, int]:
         """How many blocks, how many windows the last one has, and which slot it has."""
@@ -111,7 +111,7 @@ class ShardBlocks:
 
     def locality(self, block_size: int) -> Locality:
         tokens = int(np.diff(self.edges).max()) * block_size
-        return Locality(Spread.NEIGHBOURS, self.blocks_per_group, tokens)
+        return Locality(self.blocks_per_group, tokens)
 
     def window_at(self, position: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
         blocks, places = self._slots(seed, epoch)

@@ -11,11 +11,12 @@ the same source for ever. Where an edit ends a stage that was to be longer, its 
 dealt as it was: part of it may have been served.
 """
 
+import functools
 import heapq
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,86 +154,66 @@ class MixtureStage(NamedTuple):
 
     start: int
     parts: tuple[int, ...]
-    dealt_to: int | None = None
-    """Where the stage was to end, if an edit ended it earlier; None: where the next one begins."""
 
 
-class Deal:
-    """Sample number <-> (source, number within the source); stages start at 0 and rise."""
+@dataclass(frozen=True)
+class DealtStage:
+    """A stage whose samples are dealt to its sources, in blocks that end where it was to end."""
 
-    def __init__(self, stages: Sequence[MixtureStage], *, seed: int) -> None:
-        starts = [stage.start for stage in stages]
-        self.num_sources = len(stages[0].parts)
-        self._keys = [round_keys(seed, stage, _KEYS_OF_MIXTURE) for stage in range(len(stages))]
-        self._starts = np.array(starts, np.int64)
-        self._shares = [Shares(stage.parts) for stage in stages]
-        ends = [
-            (end if stage.dealt_to is None else stage.dealt_to)
-            for stage, end in zip(stages, [*starts[1:], ENDLESS], strict=True)
-        ]
-        self._lengths = [end - start for start, end in zip(starts, ends, strict=True)]
-        self._before = np.zeros((len(stages), self.num_sources), np.int64)  # before each stage
-        for stage, (start, end) in enumerate(pairwise(starts)):
-            counts = self._counts_in(stage, end - start)
-            self._before[stage + 1] = self._before[stage] + counts
+    start: int
+    parts: tuple[int, ...]
+    end: int
+    """Where it was to end; an edit may end it earlier."""
+    number: int
+    """How many stages are before it."""
+    before: tuple[int, ...]
+    """Samples of each source before this stage."""
+    seed: int
+
+    @functools.cached_property
+    def _shares(self) -> Shares:
+        return Shares(self.parts)
 
     def deal(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The source of each sample, and which sample of that source it is."""
-        flat = samples.reshape(-1)
-        source = np.empty(flat.shape, np.int64)
-        index = np.empty(flat.shape, np.int64)
-        stages = np.searchsorted(self._starts, flat, side="right") - 1
-        for stage, here in groups_of(stages):
-            block, slot = np.divmod(flat[here] - self._starts[stage], SAMPLES_PER_BLOCK)
-            blocks, row = np.unique(block, return_inverse=True)
-            sources, indices = self._deal_blocks(stage, blocks)
-            source[here] = sources[row, slot]
-            index[here] = indices[row, slot]
-        return source.reshape(samples.shape), index.reshape(samples.shape)
+        block, slot = np.divmod(samples - self.start, SAMPLES_PER_BLOCK)
+        blocks, row = np.unique(block, return_inverse=True)
+        sources, indices = self._deal_blocks(blocks)
+        return sources[row, slot], indices[row, slot]
 
     def samples_of(self, source: int, index: np.ndarray) -> np.ndarray:
         """The sample number that is the index-th of a source, or -1 if none ever is."""
-        found = np.full(index.shape, -1, np.int64)
-        stages = np.searchsorted(self._before[:, source], index, side="right") - 1
-        for stage, here in groups_of(stages):
-            if not self._shares[stage].parts[source]:
-                continue
-            within = index[here] - self._before[stage, source]
-            block = self._shares[stage].number_of(source, within) // SAMPLES_PER_BLOCK
-            blocks, row = np.unique(block, return_inverse=True)
-            sources, indices = self._deal_blocks(stage, blocks)
-            # Which of the 64 slots of its block holds it.
-            hit = (sources[row] == source) & (indices[row] == index[here][:, None])
-            found[here] = self._starts[stage] + block * SAMPLES_PER_BLOCK + hit.argmax(axis=1)
-        return found
+        if not self.parts[source]:
+            return np.full(index.shape, -1, np.int64)
+        block = self._shares.number_of(source, index - self.before[source]) // SAMPLES_PER_BLOCK
+        blocks, row = np.unique(block, return_inverse=True)
+        sources, indices = self._deal_blocks(blocks)
+        # Which of the 64 slots of its block holds it.
+        hit = (sources[row] == source) & (indices[row] == index[:, None])
+        samples: np.ndarray = self.start + block * SAMPLES_PER_BLOCK + hit.argmax(axis=1)
+        return samples
 
-    def counts_before(self, sample: int) -> list[int]:
+    def counts_before(self, sample: int) -> tuple[int, ...]:
         """How many samples of each source come before this sample number."""
-        stage = int(np.searchsorted(self._starts, sample, side="right")) - 1
-        counts = self._before[stage] + self._counts_in(stage, sample - int(self._starts[stage]))
-        return [int(count) for count in counts]
-
-    def _counts_in(self, stage: int, number: int) -> np.ndarray:
-        """How many samples each source has among the first ones of a stage."""
-        whole, rest = divmod(number, SAMPLES_PER_BLOCK)
-        counts = np.array(self._shares[stage].counts(whole * SAMPLES_PER_BLOCK), np.int64)
+        whole, rest = divmod(sample - self.start, SAMPLES_PER_BLOCK)
+        counts = np.array(self.before) + self._shares.counts(whole * SAMPLES_PER_BLOCK)
         if rest:
-            sources, _ = self._deal_blocks(stage, np.array([whole]))
-            counts += np.bincount(sources[0, :rest], minlength=self.num_sources)
-        return counts
+            sources, _ = self._deal_blocks(np.array([whole]))
+            counts += np.bincount(sources[0, :rest], minlength=len(counts))
+        return tuple(counts.tolist())
 
-    def _deal_blocks(self, stage: int, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sources and their sample numbers in whole blocks of a stage: two (blocks, 64) arrays."""
+    def _deal_blocks(self, blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sources and their sample numbers in whole blocks: two (blocks, 64) arrays."""
         number = blocks[:, None] * SAMPLES_PER_BLOCK + np.arange(SAMPLES_PER_BLOCK)
         numbered = number.astype(np.uint64)
         # Sort by a hash with the slot in its lowest bits; slots past the stage's end stay last.
-        keys = self._keys[stage]
+        keys = round_keys(self.seed, self.number, _KEYS_OF_MIXTURE)
         ticket = mix(mix(numbered + keys[0]) ^ keys[1]) >> np.uint64(1)
-        ticket[number >= self._lengths[stage]] = ~np.uint64(0)
+        ticket[number >= self.end - self.start] = ~np.uint64(0)
         ticket = np.sort((ticket & ~_SLOT_BITS) | (numbered & _SLOT_BITS), axis=1)
         dealt = blocks[:, None] * SAMPLES_PER_BLOCK + (ticket & _SLOT_BITS).astype(np.int64)
 
-        source, index = self._shares[stage].locate(dealt.reshape(-1))
+        source, index = self._shares.locate(dealt.reshape(-1))
         source = source.reshape(number.shape)
         index = index.reshape(number.shape)
         # Shuffled in the block, the samples of a source still count up: n-th seen, n-th number.
@@ -240,20 +221,50 @@ class Deal:
             mine = source == s
             first = np.where(mine, index, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
             index = np.where(mine, first + mine.cumsum(axis=1) - 1, index)
-        return source, index + self._before[stage][source]
+        return source, index + np.array(self.before)[source]
 
 
-class MixtureOrder(Deal, Order):
-    """An order that deals its samples to the orders of several sources."""
+def deal_stages(stages: Sequence[MixtureStage], seed: int) -> list[DealtStage]:
+    """Deal the stages of a schedule, each up to the next one."""
+    dealt: list[DealtStage] = []
+    ends = [*(stage.start for stage in stages[1:]), ENDLESS]
+    for number, ((start, parts), end) in enumerate(zip(stages, ends, strict=True)):
+        before = dealt[-1].counts_before(start) if dealt else (0,) * len(parts)
+        dealt.append(DealtStage(start, parts, end, number, before, seed))
+    return dealt
 
-    def __init__(
-        self, sources: Sequence[SourceOrder], stages: Sequence[MixtureStage], *, seed: int
-    ) -> None:
-        super().__init__(stages, seed=seed)
+
+class MixtureOrder(Order):
+    """An order that deals its samples to the orders of several sources, in stages from 0 on."""
+
+    def __init__(self, sources: Sequence[SourceOrder], stages: Sequence[DealtStage]) -> None:
         self._sources = tuple(sources)
         self.block_size = sources[0].block_size
         self.spans_per_row = max(source.spans_per_row for source in sources)
+        self._stages = stages
+        self._starts = np.array([stage.start for stage in stages], np.int64)
 
     @property
     def sources(self) -> Sequence[SourceOrder]:
         return self._sources
+
+    def deal(self, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        flat = samples.reshape(-1)
+        source = np.empty(flat.shape, np.int64)
+        index = np.empty(flat.shape, np.int64)
+        stages = np.searchsorted(self._starts, flat, side="right") - 1
+        for stage, here in groups_of(stages):
+            source[here], index[here] = self._stages[stage].deal(flat[here])
+        return source.reshape(samples.shape), index.reshape(samples.shape)
+
+    def samples_of(self, source: int, index: np.ndarray) -> np.ndarray:
+        samples = np.empty(index.shape, np.int64)
+        before = [stage.before[source] for stage in self._stages]
+        stages = np.searchsorted(before, index, side="right") - 1
+        for stage, here in groups_of(stages):
+            samples[here] = self._stages[stage].samples_of(source, index[here])
+        return samples
+
+    def counts_before(self, sample: int) -> list[int]:
+        stage = int(np.searchsorted(self._starts, sample, side="right")) - 1
+        return list(self._stages[stage].counts_before(sample))

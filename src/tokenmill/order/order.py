@@ -5,10 +5,9 @@ deals samples to several of them; an edited run (edits/) is one more `Order`. A 
 else, whichever it is.
 """
 
-import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,29 +15,16 @@ import numpy as np
 from tokenmill.order.spans import Spans, groups_of, join_rows
 
 
-class Spread(enum.Enum):
-    """How the samples that follow each other lie on the axis."""
-
-    NEIGHBOURS = enum.auto()
-    """All of a file is read soon: `sequential`, `blocks`."""
-    SOME = enum.auto()
-    """In blocks, wherever files end: `Blocks(...)`."""
-    EVERYWHERE = enum.auto()
-    """Any row may be next: `shuffle`, `random`, rows of documents."""
-
-
-@dataclass(frozen=True)
-class Locality:
+class Locality(NamedTuple):
     """What a reader may expect of an order when it is chosen."""
 
-    spread: Spread
-    num_blocks: int = 0
-    """Stretches of the axis that are in use at a time; 0: any part of it may be."""
+    num_blocks: int
+    """Stretches of the axis that are in use at a time; 0: any row may be next."""
     block_tokens: int = 0
     """Length of the longest of them."""
 
 
-ANYWHERE = Locality(Spread.EVERYWHERE)
+ANYWHERE = Locality(0)
 SPANS_AT_ONCE = 1 << 18  # in memory, where many samples are looked at
 
 
@@ -85,10 +71,10 @@ class Order(ABC):
         """The tokens of each sample of a 1-D array, one row each."""
         source, index = self.deal(samples)
         numbers = [np.flatnonzero(source == s) for s in range(len(self.sources))]
-        parts = [
-            _of_source(order.rows(index[mine]), s)
-            for s, (order, mine) in enumerate(zip(self.sources, numbers, strict=True))
-        ]
+        parts = []
+        for s, (order, mine) in enumerate(zip(self.sources, numbers, strict=True)):
+            spans = order.rows(index[mine])
+            parts.append(replace(spans, source=np.full_like(spans.source, s)))
         return join_rows(parts, numbers, len(samples))
 
     def epoch_of(self, samples: np.ndarray) -> np.ndarray:
@@ -148,10 +134,6 @@ class SourceOrder(Order):
     @abstractmethod
     def samples_per_epoch(self) -> int:
         """K, the number of rows of an epoch."""
-
-    @abstractmethod
-    def rows(self, samples: np.ndarray) -> Spans:
-        """The tokens of each sample of a 1-D array, one row each."""
 
     @abstractmethod
     def targeting(self, start: int, stop: int, epoch: int) -> np.ndarray:
@@ -219,8 +201,3 @@ def by_epoch(
     if len(epochs) and (epochs == epochs[0]).all():  # the usual case
         return [(int(epochs[0]), np.arange(len(samples)), positions)]
     return [(epoch, mine, positions[mine]) for epoch, mine in groups_of(epochs)]
-
-
-def _of_source(spans: Spans, source: int) -> Spans:
-    sources = np.full(len(spans.row), source, np.int64)
-    return Spans(spans.num_rows, spans.row, spans.column, sources, spans.start, spans.length)

@@ -71,6 +71,7 @@ class OrderSettings:
 
     def source_order(self, axis: Axis, seed: int) -> SourceOrder:
         """The order of one source."""
+        plain: Arrangement = Sequential() if self.order == "sequential" else Shuffle()
         if self.of_documents:
             from tokenmill.order.row_order import RowOrder
 
@@ -78,7 +79,7 @@ class OrderSettings:
                 axis.documents_by_length(),
                 axis.document_edges,
                 self.rows,
-                Sequential() if self.order == "sequential" else Shuffle(),
+                plain,
                 self.block_size,
                 seed,
                 self.begin_token is not None,
@@ -86,7 +87,11 @@ class OrderSettings:
         windows = Windows(axis.num_tokens, self.block_size, seed, self.phase)
         if self.order == "random":
             return RandomOrder(windows)
-        return WindowOrder(windows, self._arrangement(windows, axis))
+        if self.order == "blocks":
+            from tokenmill.order.blocks import ShardBlocks
+
+            return WindowOrder(windows, ShardBlocks.of(np.diff(axis.shard_starts), windows))
+        return WindowOrder(windows, plain if isinstance(self.order, str) else self.order)
 
     def seed_of(self, source: int) -> int:
         """The seed of a source of a mixture: equal lengths give different orders."""
@@ -103,15 +108,6 @@ class OrderSettings:
             "block_size": self.block_size,
             "phase": self.phase,
         }
-
-    def _arrangement(self, windows: Windows, axis: Axis) -> Arrangement:
-        if not isinstance(self.order, str):
-            return self.order
-        if self.order == "blocks":
-            from tokenmill.order.blocks import ShardBlocks
-
-            return ShardBlocks.of(np.diff(axis.shard_starts), windows)
-        return Sequential() if self.order == "sequential" else Shuffle()
 
     def _check_rows_of_documents(self) -> None:
         if self.order not in ("sequential", "shuffle"):

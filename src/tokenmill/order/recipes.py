@@ -69,10 +69,6 @@ class Recipes:
     def num_rows(self) -> int:
         return int(self.row_starts[-1])
 
-    @property
-    def recipe_of_entry(self) -> np.ndarray:
-        return np.arange(len(self.row_starts) - 1).repeat(np.diff(self.entry_starts))
-
     @functools.cached_property
     def _templates(self) -> "_Templates":
         entry = np.arange(len(self.length)).repeat(self.count)

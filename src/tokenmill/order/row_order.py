@@ -164,9 +164,8 @@ class RowOrder(SourceOrder):
         order, starts = self._entries_by_piece
         entry = order[np.searchsorted(starts, number, side="right") - 1]
         within = number - first - recipes.first[entry]
-        row: np.ndarray = (
-            recipes.row_starts[recipes.recipe_of_entry[entry]] + within // recipes.count[entry]
-        )
+        recipe = np.searchsorted(recipes.entry_starts, entry, side="right") - 1
+        row: np.ndarray = recipes.row_starts[recipe] + within // recipes.count[entry]
         return row
 
     @functools.cached_property

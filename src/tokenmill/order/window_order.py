@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from tokenmill.base.suggest import check_at_least_one
-from tokenmill.order.order import ANYWHERE, Locality, SourceOrder, Spread, TargetRanges, by_epoch
+from tokenmill.order.order import ANYWHERE, Locality, SourceOrder, TargetRanges, by_epoch
 from tokenmill.order.permutation import mix, permute, round_keys, shuffle
 from tokenmill.order.spans import Spans, whole_rows
 
@@ -68,7 +68,8 @@ class Windows:
         if start >= stop:
             return range(0)
         # Window k targets kT + 1 .. kT + T, counted from the offset.
-        first, last = start - 1 - self.offset(epoch), stop - 2 - self.offset(epoch)
+        first = start - 1 - self.offset(epoch)
+        last = stop - 2 - self.offset(epoch)
         return range(max(0, first // self.block_size), min(self.count, last // self.block_size + 1))
 
 
@@ -101,7 +102,7 @@ class Sequential:
         return window.astype(np.int64)
 
     def locality(self, block_size: int) -> Locality:
-        return Locality(Spread.NEIGHBOURS, num_blocks=1)
+        return Locality(num_blocks=1)
 
 
 class Shuffle:
@@ -117,18 +118,6 @@ class Shuffle:
 
     def locality(self, block_size: int) -> Locality:
         return ANYWHERE
-
-
-def draw(sample: np.ndarray, num_starts: int, *, seed: int) -> np.ndarray:
-    """Return the first token of each draw of `random`, in range(num_starts).
-
-    >>> draw(np.arange(4), 1000, seed=0).tolist()
-    [793, 880, 145, 979]
-    """
-    keys = round_keys(seed, 0, _KEYS_OF_DRAWS)
-    bits = mix(mix(sample.astype(np.uint64) + keys[0]) ^ keys[1])
-    # 64 bits over at most 2^40 starts: none is favoured by more than 2^-24 of its share.
-    return (bits % np.uint64(num_starts)).astype(np.int64)
 
 
 class WindowOrder(SourceOrder):
@@ -190,8 +179,11 @@ class RandomOrder(WindowOrder):
         self.name = "random"
 
     def starts(self, samples: np.ndarray) -> np.ndarray:
-        windows = self.windows
-        return draw(samples, windows.num_tokens - windows.block_size, seed=windows.seed)
+        num_starts = self.windows.num_tokens - self.block_size
+        keys = round_keys(self.windows.seed, 0, _KEYS_OF_DRAWS)
+        bits = mix(mix(samples.astype(np.uint64) + keys[0]) ^ keys[1])
+        # 64 bits over at most 2^40 starts: none is favoured by more than 2^-24 of its share.
+        return (bits % np.uint64(num_starts)).astype(np.int64)
 
     def targeting(self, start: int, stop: int, epoch: int) -> np.ndarray:
         """Draws cannot be inverted, so all of the epoch are computed, in pieces."""

@@ -1,17 +1,13 @@
 """Files that are read in blocks of 1 MiB: compressed ones here, those in a store in stores/.
 
 A block of a compressed file is a frame (frames.py), of an object in a store a range of its bytes.
-Blocks are runs of tokens for a `RunReader`. They are kept in memory, or, where an order may come
-back to them, in the cache folder, from where they are mapped. If the cache is smaller than what the
-order may ask for, it keeps the first blocks of the dataset, so that processes that share it agree
-and nothing is evicted; the others are unpacked or fetched again for each use.
-
-Files that are not in blocks are read whole: plain ones of a dataset that was added to are mapped
-where they are, streams of other projects are unpacked into the cache folder.
+docs/compression.md and docs/storage.md say which blocks are kept, and where. Files that are not in
+blocks are read whole: plain ones of a dataset that was added to are mapped where they are, streams
+of other projects are unpacked into the cache folder.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -56,12 +52,8 @@ class BlockReader(ShardReader):
         self._tables = RecentlyUsed(self._open_frames, MAX_OPEN)
         self._recent = RecentlyUsed(self._load, BLOCKS_IN_MEMORY // 4)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        again = partial(type(self), backend=self.backend, verify=self.verify)
-        return again, (self.files, self.cache)
-
-    def of(self, files: Sequence[TokenFile]) -> "BlockReader":
-        return type(self)(files, self.cache, backend=self.backend, verify=self.verify)
+    def _maker(self) -> Callable[[Sequence[TokenFile]], ShardReader]:
+        return partial(type(self), cache=self.cache, backend=self.backend, verify=self.verify)
 
     def has_blocks(self, i: int) -> bool:
         """Return True if a part of file i can be had, and checked, without the rest."""

@@ -1,13 +1,9 @@
 """Where documents end on the axis of a dataset: from an index, or by looking for an id.
 
-A position e is an end when token e - 1 is the last of a document. With an index (`ends` of every
-file) ends are looked up; without one they are found by scanning for the end-of-text id, which
-comes `after` each document (ours, nanoGPT, datatrove) or `before` it (llm.c). Scans are
-vectorised, in blocks, and the number of ends in each block is remembered, so that a second
-question is cheap.
-
-Tokens after the last end (a document that a split cut) count as one more document: every token
-belongs to exactly one.
+A position e is an end when token e - 1 is the last of a document. Without an index, ends are found
+by scanning for the end-of-text id, which comes `after` each document (ours, nanoGPT, datatrove) or
+`before` it (llm.c); how many each block of tokens has is remembered. Tokens after the last end (a
+document that a split cut) are one more document: every token belongs to exactly one.
 """
 
 import itertools
@@ -17,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import xxhash
 
-from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.errors import CorruptShardError
 from tokenmill.order.spans import groups_of, runs
 from tokenmill.reading.shard_reader import MAX_OPEN, RecentlyUsed, ShardReader
 from tokenmill.reading.token_file import check_hash
@@ -247,11 +243,3 @@ def _check_sorted(table: np.ndarray, path: str) -> None:
             f"the document index of {path} goes back at entry {where}: {int(table[where])}",
             hint="index and tokens are of different builds; fetch or write both again",
         )
-
-
-def unknown_documents(path: object) -> FormatError:
-    """The error for data of which nothing says where documents end."""
-    return FormatError(
-        f"nothing in {path} says where documents end",
-        hint=f'name the end-of-text id: tokenmill.open("{path}", end_of_text=50256)',
-    )

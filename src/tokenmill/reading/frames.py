@@ -1,16 +1,8 @@
 """Bytes as zstd frames of 1 MiB each, with a table at the end that says where every frame is.
 
-This is the seekable layout of zstd (contrib/seekable_format in its source): `zstd -d` and every
-other decompressor read such a file as a plain one, for the table is in a frame that they skip.
-
-    frame 0, frame 1, ...   independent of each other: 1 MiB of content each, the last one less
-    table                   u32 0x184D2A5E, u32 its length after these 8 bytes;
-                            for each frame u32 compressed size, u32 size, u32 checksum;
-                            u32 number of frames, u8 0x80, u32 0x8F92EAB1
-
-All little-endian; the checksum is the lower half of the xxh64 of the content. Smaller frames pack
-worse and are slower to unpack, larger ones cost more for a single row: with GPT-2 ids of English
-at level 3, 256 KiB unpack at 0.67 of the speed of 1 MiB, and 4 MiB are 0.5 % smaller.
+This is the seekable layout of zstd; docs/format.md specifies it. Smaller frames pack worse and are
+slower to unpack, larger ones cost more for a single row: with GPT-2 ids of English at level 3, 256
+KiB unpack at 0.67 of the speed of 1 MiB, and 4 MiB are 0.5 % smaller.
 
 Every size is known beforehand, from the manifest: a frame that claims or yields another one is
 refused before it can fill the memory.
@@ -76,7 +68,10 @@ class FrameWriter:
         """Write the rest and the table; the xxh3-128 of the whole file."""
         if self._waiting:
             self._pack(self._waiting)
-        self._put(_table(self._entries))
+        rows = np.array(self._entries, _ENTRY)
+        footer = np.array((len(rows), _HAS_CHECKSUMS, _SEEKABLE), _FOOTER)
+        head = np.array((_SKIPPED, rows.nbytes + footer.nbytes), _HEAD)
+        self._put(head.tobytes() + rows.tobytes() + footer.tobytes())
         return self._hash.hexdigest()
 
     def _pack(self, content: bytearray) -> None:
@@ -107,11 +102,7 @@ def open_frames(path: Path | str, num_bytes: int, packed_bytes: int) -> "Frames"
 
 
 class Frames:
-    """The frames of one file, unpacked one at a time.
-
-    `num_bytes` is the size of the content and `packed_bytes` that of the file, as the manifest has
-    them; `name` is what errors call the file.
-    """
+    """The frames of one file: `num_bytes` of content in `packed_bytes`; `name` is for errors."""
 
     def __init__(self, read_at: ReadAt, name: str, num_bytes: int, packed_bytes: int) -> None:
         self.name = name
@@ -127,10 +118,7 @@ class Frames:
     def __getitem__(self, number: int) -> bytes:
         """The content of a frame."""
         start, stop = self.starts[number : number + 2].tolist()
-        return self.unpack(number, self._read_at(start, stop - start))
-
-    def unpack(self, number: int, packed: bytes) -> bytes:
-        """The content of a frame, from its bytes in the file."""
+        packed = self._read_at(start, stop - start)
         size = int(self._entries["content"][number])
         try:
             claimed = zstd_library().get_frame_info(packed).decompressed_size
@@ -147,12 +135,8 @@ class Frames:
             raise self._damaged(number, "its content is not that of the table of frames")
         return content
 
-    def read(self, start: int, stop: int) -> Iterator[bytes | memoryview]:
-        """The content from byte start to stop, in pieces."""
-        for number in range(start // FRAME_BYTES, num_frames(stop)):
-            first = number * FRAME_BYTES
-            content = memoryview(self[number])
-            yield content[max(0, start - first) : stop - first]
+    def __iter__(self) -> Iterator[bytes]:
+        return (self[number] for number in range(len(self)))
 
     def _read_table(self, packed_bytes: int) -> np.ndarray:
         count = num_frames(self.num_bytes)
@@ -223,13 +207,6 @@ def unpacked_blocks(
                 f"{position // FRAME_BYTES} of a shard of ours): {error}",
                 hint=_FETCH,
             ) from None
-
-
-def _table(entries: list[tuple[int, int, int]]) -> bytes:
-    rows = np.array(entries, _ENTRY)
-    footer = np.array((len(rows), _HAS_CHECKSUMS, _SEEKABLE), _FOOTER)
-    head = np.array((_SKIPPED, rows.nbytes + footer.nbytes), _HEAD)
-    return head.tobytes() + rows.tobytes() + footer.tobytes()
 
 
 def _checksum(content: bytes | bytearray | memoryview) -> int:

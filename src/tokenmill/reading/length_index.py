@@ -12,8 +12,8 @@ it, with the same bytes. The starts are mapped: a row costs a page for each of i
 
 Numbers are little-endian and unsigned. Documents without a token are left out.
 
-The memory of the sort does not grow with the documents: a first pass writes their starts down and
-counts each length; the second sorts a block of starts at a time and puts its runs where they go.
+The memory of the sort does not grow with the documents: their edges are written into a file; one
+pass over it counts each length, the second sorts a block at a time and puts its runs where they go.
 """
 
 import errno
@@ -64,10 +64,7 @@ class LengthIndex(DocumentsByLength):
 
 
 def documents_by_length(key: str, name: str, num_tokens: int, ends: EndsBetween) -> LengthIndex:
-    """Return the index of the data with this key, from the cache or built now.
-
-    `name` is what messages call the data.
-    """
+    """Return the index of the data with this key, cached or built now; `name` is for messages."""
     if num_tokens <= IN_MEMORY:
         dtype = _starts_dtype(num_tokens)
         blocks = _blocks_of_ends(ends, num_tokens)
@@ -195,19 +192,17 @@ def sort_by_length(
     """Sort the documents that end there, and the one after the last end, if there is one.
 
     Returns the lengths that occur, ascending; how many documents have each; where each begins. The
-    starts are kept in a file without a name in `folder` between the two passes; None: the usual
-    folder for such files.
+    ends are kept in a file without a name in `folder`; None: the usual folder for such files.
     """
-    dtype = _starts_dtype(num_tokens)
-    with TemporaryFile(dir=folder) as spill:
-        lengths, counts = _count(ends, num_tokens, spill, dtype)
+    with TemporaryFile(dir=folder) as file:
+        edges = _write_edges(file, ends, num_tokens)
+        lengths, counts = _count(edges)
         starts = make(lengths, counts)
         places = np.cumsum(counts) - counts  # (lengths,): where the next document of each is put
         rank_of_small = np.searchsorted(lengths, np.arange(_SMALL))
-        rank_dtype = (
-            np.uint16 if len(lengths) <= 1 << 16 else np.uint32
-        )  # NumPy sorts 16 bits faster
-        for block, block_lengths in _spilled(spill, dtype, num_tokens):
+        # NumPy sorts 16 bits faster.
+        rank_dtype = np.uint16 if len(lengths) <= 1 << 16 else np.uint32
+        for block, block_lengths in _blocks(edges):
             ranks = rank_of_small[np.minimum(block_lengths, _SMALL - 1)]  # (documents,)
             is_large = block_lengths >= _SMALL
             ranks[is_large] = np.searchsorted(lengths, block_lengths[is_large])
@@ -219,45 +214,34 @@ def sort_by_length(
     return lengths, counts, starts
 
 
-def _count(
-    ends: Iterable[np.ndarray], num_tokens: int, spill: IO[bytes], dtype: np.dtype[Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Write the starts down; return the lengths that occur, and how many documents have each."""
+def _write_edges(file: IO[bytes], ends: Iterable[np.ndarray], num_tokens: int) -> np.ndarray:
+    """Write 0 and all ends into a file, the end of the tokens last, and map it."""
+    dtype = _starts_dtype(num_tokens)
+    last = np.zeros(1, dtype)
+    file.write(last.data)
+    for block in filter(len, ends):
+        last = block[-1:]
+        file.write(block.astype(dtype).data)
+    if last < num_tokens:
+        file.write(np.array([num_tokens], dtype).data)
+    file.flush()
+    return np.memmap(file, dtype, "r")
+
+
+def _blocks(edges: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the starts and the lengths of documents, a block at a time."""
+    for low in range(0, len(edges) - 1, _BLOCK):
+        block = edges[low : low + _BLOCK + 1].astype(np.int64)
+        yield block[:-1], np.diff(block)
+
+
+def _count(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lengths that occur, and how many documents have each."""
     small = np.zeros(_SMALL, np.int64)
     large = [np.empty(0, np.int64)]
-    start = 0
-    for block in _closed(ends, num_tokens):
-        starts = np.concatenate([[start], block[:-1]])
-        spill.write(starts.astype(dtype).data)
-        lengths = block - starts
-        start = int(block[-1])
+    for _, lengths in _blocks(edges):
         large.append(lengths[lengths >= _SMALL])
         small += np.bincount(lengths[lengths < _SMALL], minlength=_SMALL)
-    spill.flush()
     few = np.flatnonzero(small)
     rare, rare_counts = np.unique(np.concatenate(large), return_counts=True)
     return np.concatenate([few, rare]), np.concatenate([small[few], rare_counts])
-
-
-def _closed(ends: Iterable[np.ndarray], num_tokens: int) -> Iterator[np.ndarray]:
-    """Yield the ends, and the end of the tokens where the last document does not end there."""
-    last = 0
-    for block in ends:
-        if len(block):
-            last = int(block[-1])
-            yield block
-    if last < num_tokens:
-        yield np.array([num_tokens])
-
-
-def _spilled(
-    spill: IO[bytes], dtype: np.dtype[Any], num_tokens: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield starts and lengths of documents, a block at a time."""
-    spill.seek(0)
-    block = np.frombuffer(spill.read(_BLOCK * dtype.itemsize), dtype)
-    while len(block):
-        following = np.frombuffer(spill.read(_BLOCK * dtype.itemsize), dtype)
-        end = following[0] if len(following) else dtype.type(num_tokens)
-        yield block, np.diff(block, append=end)
-        block = following

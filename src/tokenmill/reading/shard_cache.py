@@ -4,13 +4,9 @@
     NAME.bin       a whole file; NAME is its hash where a manifest states one
     NAME.digest    the hash of a whole file that nobody states: computed when it was fetched
 
-Each is written under a temporary name, compared with its hash, and only then gets its name: a name
-in the cache is a whole file. A process compares it once more before its first use. When room is
-needed, what was used least recently is removed; whoever has it open keeps it until it is closed.
-
-Datasets and processes may share the folder. Several that want the same file wait for the first of
-them, where `flock` works; where it does not, each fetches it, and the last rename wins with the
-same bytes.
+Each is compared with its hash before it gets its name, and once more by each process before its
+first use. Several processes that want the same file wait for the first of them, where `flock`
+works; where it does not, each fetches it, and the last rename wins with the same bytes.
 """
 
 import errno
@@ -18,6 +14,7 @@ import mmap
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -42,15 +39,8 @@ TRIES = 3
 _DIGEST_BYTES = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
-_making_room = threading.Lock()
-
-
-def _renew_lock() -> None:
-    global _making_room
-    _making_room = threading.Lock()  # another thread may have held it when we were forked
-
-
-os.register_at_fork(after_in_child=_renew_lock)
+# By process: another thread may have held that of the parent when it was forked.
+_making_room: dict[int, threading.Lock] = defaultdict(threading.Lock)
 
 
 class CachedFile(NamedTuple):
@@ -69,11 +59,6 @@ class CachedFile(NamedTuple):
     def name(self) -> str:
         """Its name in the cache, without a suffix."""
         return self.digest or xxhash.xxh3_128_hexdigest("\0".join(map(str, self)).encode())
-
-    @property
-    def stored_bytes(self) -> int:
-        """Size of the object."""
-        return self.size if self.packed is None else self.packed.num_bytes
 
 
 def tokens_of(file: TokenFile) -> CachedFile:
@@ -205,7 +190,8 @@ class ShardCache:
             is_whole = os.fstat(descriptor).st_size == size
             if not is_whole or (digest and hash_open(descriptor) != digest):
                 return None
-            with _making_room:  # who looks at the folder might see a file twice, or not at all
+            # Who looks at the folder might see a file twice, or not at all.
+            with _making_room[os.getpid()]:
                 os.replace(temporary, path)
             undo.pop_all()
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -215,7 +201,7 @@ class ShardCache:
     def _create(self, temporary: Path, size: int) -> int:
         """Make room for a file, and create it in its full size: others that make room see it."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        with _making_room:
+        with _making_room[os.getpid()]:
             self._room -= size
             if self._room < 0:
                 self._room = self._make_room(size)
@@ -285,7 +271,8 @@ def _read_content(file: CachedFile, *, is_second: bool) -> Iterator[bytes]:
         from tokenmill.stores.object_file import ObjectFile
 
         hashed = bool(file.digest) and not is_second
-        stream = ObjectFile(file.address, file.etag, file.stored_bytes, hashed=hashed)  # type: ignore[assignment]
+        size = file.size if file.packed is None else file.packed.num_bytes
+        stream = ObjectFile(file.address, file.etag, size, hashed=hashed)  # type: ignore[assignment]
     else:
         stream = open(file.address, "rb")  # noqa: SIM115 - closed after the last block
     codec = None if file.packed is None else file.packed.codec

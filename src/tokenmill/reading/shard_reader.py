@@ -1,18 +1,13 @@
 """The tokens of many files, mapped or read when first asked for, and never written.
 
-Opening ten thousand shards costs a stat of each. A shard is mapped (or its file opened) when it is
-first asked for, and at most `max_open` are kept (a quarter of `ulimit -n`, so that 256 is enough
-for any dataset). Shuffled reading of more shards than that maps one again for nearly every row.
-Every (re)open compares the size of the file with the one found when the dataset was opened; with
-`verify`, the first open of a file (or of another that took its place) reads it all and compares its
-hash with the manifest: 4 GB/s from the page cache on one core, else the speed of the disk.
+At most `max_open` files are kept open (a quarter of `ulimit -n`, so that 256 is enough for any
+dataset). Shuffled reading of more shards than that maps one again for nearly every row. With
+`verify`, the first open of a file reads it all and compares its hash with the manifest: 4 GB/s from
+the page cache on one core, else the speed of the disk.
 
-Two ways to read the same bytes, and a third for an array that is in memory already:
-
-  mmap    pages come and go with the page cache and are no memory of ours; a file that is cut short
-          while it is mapped kills the process (SIGBUS), as it does every program that maps it
-  pread   each read is a system call; a file cut short is a TruncatedShardError. For network
-          filesystems, and for files that something else may rewrite
+`mmap`: pages come and go with the page cache; a file that is cut short while it is mapped kills the
+process (SIGBUS), as it does every program that maps it. `pread`: each read is a system call, a file
+cut short an error; for network filesystems, and for files that something else may rewrite.
 
 What is open belongs to one process: a fork or a pickle carries the paths and opens again.
 """
@@ -20,6 +15,7 @@ What is open belongs to one process: a fork or a pickle carries the paths and op
 import errno
 import mmap
 import os
+import resource
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -31,14 +27,9 @@ import numpy as np
 
 from tokenmill.base.hashing import hash_open, regular
 from tokenmill.errors import NotADatasetError
-from tokenmill.order.order import Locality, Spread
+from tokenmill.order.order import Locality
 from tokenmill.reading.span_reader import FileReader, IdLimit, RunReader, SpanReader, parts_in_runs
 from tokenmill.reading.token_file import TokenFile, check_hash
-
-try:
-    import resource
-except ImportError:  # not on Windows
-    resource = None  # type: ignore[assignment]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -71,7 +62,10 @@ class RecentlyUsed(Generic[K, V]):
                 value = self._find(key)
                 if value is None:
                     value = self._make(key)
-                    self._keep(key, value)
+                    with self._lock:
+                        self._kept[key] = value
+                        if len(self._kept) > self._size:
+                            self._kept.popitem(last=False)
         return value
 
     def _find(self, key: K) -> V | None:
@@ -79,12 +73,6 @@ class RecentlyUsed(Generic[K, V]):
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
-
-    def _keep(self, key: K, value: V) -> None:
-        with self._lock:
-            self._kept[key] = value
-            if len(self._kept) > self._size:
-                self._kept.popitem(last=False)
 
     def drop(self, key: K) -> None:
         """Forget one entry, so that the next use makes it again."""
@@ -124,22 +112,21 @@ class ShardReader:
         """Whether files mapped from now on are read by the page. Else the system reads ahead, up to
         megabytes for each row; where any row may be next, and not all fit into memory, these would
         be gone before they are asked for."""
-        self.max_open = max_open = max_open or most_open()
-        self._maps = RecentlyUsed(self._map, max_open)
-        self._descriptors = RecentlyUsed(self._open, max_open)
-        self._pieces: RecentlyUsed[int, Any] = RecentlyUsed(self._load_pieces, max_open)
+        self.max_open = max_open or most_open()
+        self._maps = RecentlyUsed(self._map, self.max_open)
+        self._descriptors = RecentlyUsed(self._open, self.max_open)
+        self._pieces: RecentlyUsed[int, Any] = RecentlyUsed(self._load_pieces, self.max_open)
 
     def __reduce__(self) -> tuple[object, ...]:
-        settings: dict[str, Any] = {
-            "backend": self.backend,
-            "max_open": self.max_open,
-            "verify": self.verify,
-        }
-        return partial(type(self), **settings), (self.files,), {"by_page": self.by_page}
+        return self._maker(), (self.files,), {"by_page": self.by_page}
 
     def of(self, files: Sequence[TokenFile]) -> "ShardReader":
         """A reader of other files, in the same way."""
-        return ShardReader(files, backend=self.backend, verify=self.verify)
+        return self._maker()(files)
+
+    def _maker(self) -> Callable[[Sequence[TokenFile]], "ShardReader"]:
+        settings: dict[str, Any] = {"max_open": self.max_open, "verify": self.verify}
+        return partial(type(self), backend=self.backend, **settings)
 
     def sampler(self) -> "ShardReader":
         """Return a reader for a few tokens here and there."""
@@ -151,7 +138,7 @@ class ShardReader:
         if self.backend == "pread":
             return FileReader(edges, self.read, ids)
         num_bytes = int(edges[-1]) * dtype.itemsize
-        self.by_page = locality.spread is Spread.EVERYWHERE and num_bytes > physical_memory()
+        self.by_page = not locality.num_blocks and num_bytes > physical_memory()
         return RunReader(edges, dtype, self.array, self.max_open, ids)
 
     def array(self, i: int) -> np.ndarray:
@@ -233,7 +220,7 @@ class ShardReader:
         # The map keeps a descriptor of its own: ours closes when this function ends.
         descriptor = self._open(i)
         mapped = mmap.mmap(descriptor.number, 0, access=mmap.ACCESS_READ)
-        if self.by_page and hasattr(mmap, "MADV_RANDOM"):  # not on Windows
+        if self.by_page:
             mapped.madvise(mmap.MADV_RANDOM)
         start = file.offset + file.first * file.dtype.itemsize
         return np.frombuffer(mapped, file.dtype, count=file.num_tokens, offset=start)
@@ -251,11 +238,8 @@ class ArrayReader(ShardReader):
         super().__init__(files, backend="memory")
         self._array = array
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return ArrayReader, (self.files, self._array)
-
-    def of(self, files: Sequence[TokenFile]) -> "ArrayReader":
-        return ArrayReader(files, self._array)
+    def _maker(self) -> Callable[[Sequence[TokenFile]], ShardReader]:
+        return partial(ArrayReader, array=self._array)
 
     def _read(self, i: int, offset: int, count: int) -> np.ndarray:
         start = self.files[i].first + offset
@@ -264,8 +248,6 @@ class ArrayReader(ShardReader):
 
 def most_open() -> int:
     """How many files to keep open: a quarter of what this process may, between 64 and 4096."""
-    if resource is None:
-        return MAX_OPEN
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 4096 if allowed == resource.RLIM_INFINITY else min(4096, max(MAX_OPEN, allowed // 4))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
+from tokenmill.errors import FormatError
 from tokenmill.order.order import Locality
 from tokenmill.reading.shard_reader import ShardReader
 from tokenmill.reading.span_reader import IdLimit, SpanReader, parts_in_runs
@@ -188,10 +189,7 @@ class TokenAxis:
     def document_ends_in_rows(
         self, starts: np.ndarray, length: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same by the index, for rows of start .. start+length-1: numbers of rows, and ends.
-
-        Ends are such that start < e < start + length, row after row.
-        """
+        """Ends e with start < e < start + length of many rows, by the index: numbers of rows, e."""
         from tokenmill.reading.document_index import IndexedDocuments
 
         index = self._index()
@@ -210,16 +208,16 @@ class TokenAxis:
 
     def _index(self) -> "IndexedDocuments | ScannedDocuments":
         if self._documents is None:
-            from tokenmill.reading.document_index import (
-                IndexedDocuments,
-                ScannedDocuments,
-                unknown_documents,
-            )
+            from tokenmill.reading.document_index import IndexedDocuments, ScannedDocuments
 
             if self.has_index:
                 self._documents = IndexedDocuments(self._reader, self.shard_starts)
             elif self.end_of_text_id is None:
-                raise unknown_documents(self.path)
+                raise FormatError(
+                    f"nothing in {self.path} says where documents end",
+                    hint="name the end-of-text id: "
+                    f'tokenmill.open("{self.path}", end_of_text=50256)',
+                )
             else:
                 mark = (self.end_of_text_id, self.end_of_text_comes)
                 self._documents = ScannedDocuments(self.tokens, self.num_tokens, *mark)
@@ -233,9 +231,8 @@ SAMPLED_TOKENS = 4096
 def fingerprint(format: str, dtype: np.dtype[Any], reader: ShardReader) -> str:
     """Return a hash of the data that a saved state belongs to: equal for a copy elsewhere.
 
-    Of names, sizes and, where a manifest has them, hashes of the files; of no path and no time of
-    change. Files without a hash are sampled, at most 64 of them, spread over the dataset. So it
-    tells other data, but is no check of every byte.
+    Of names, sizes and, where a manifest has them, hashes of the files. Files without a hash are
+    sampled, at most 64 of them, spread over the dataset: it is no check of every byte.
     """
     files = [
         [f.name, f.file_bytes, f.offset, f.first, f.num_tokens, f.known_contents]

@@ -32,48 +32,29 @@ def write_tokenizer_and_card(folder: Path, manifest: Manifest, state: bytes, com
 
 def dataset_card(manifest: Manifest, command: str, *, name: str = "tokens") -> str:
     """The card as Markdown; `command` is what made the dataset, without absolute paths."""
-    parts = [
-        _header(manifest, name),
-        f"# {_plain(name)}\n\n{_summary(manifest)}",
-        "## Counts\n\n" + _counts(manifest),
-        *_dropped(manifest.accounts),
-        "## From\n\n" + _sources(manifest.sources),
-        "## Tokenizer\n\n" + _tokenizer(manifest.tokenizer),
-        "## Settings\n\n" + _settings(manifest),
-        "## Load\n\n" + _load(manifest),
-        "## Make it again\n\n" + _fenced(command, "console"),
-    ]
-    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+    splits = manifest.splits.values()
+    digits = max(0, len(str(sum(split.num_documents for split in splits))) - 3)
+    template = Path(__file__).with_name("card.md").read_text("utf-8")
+    return template.format(
+        pretty_name=json.dumps(_plain(name)),
+        size=_SIZES[min(digits, len(_SIZES) - 1)],
+        name=_plain(name),
+        tokens=sum(split.num_tokens for split in splits),
+        tokenizer_name=_plain(manifest.tokenizer.name),
+        dtype=manifest.dtype,
+        counts=_counts(manifest),
+        dropped=_dropped(manifest.accounts),
+        sources=_sources(manifest.sources),
+        tokenizer=_tokenizer(manifest.tokenizer),
+        settings=_settings(manifest),
+        load=_load(manifest),
+        command=_fenced(command, "console"),
+    )
 
 
 def repacked_card(card: str, before: Manifest, now: Manifest) -> str:
     """The card of a dataset whose files were compressed or unpacked."""
     return card.replace(_load(before), _load(now)).replace(_settings(before), _settings(now))
-
-
-def _header(manifest: Manifest, name: str) -> str:
-    documents = sum(split.num_documents for split in manifest.splits.values())
-    digits = max(0, len(str(documents)) - 3)
-    return f"""---
-pretty_name: {json.dumps(_plain(name))}
-license: unknown
-task_categories:
-- text-generation
-size_categories:
-- {_SIZES[min(digits, len(_SIZES) - 1)]}
-tags:
-- tokenmill
-- pretokenized
-viewer: false
----"""
-
-
-def _summary(manifest: Manifest) -> str:
-    tokens = sum(split.num_tokens for split in manifest.splits.values())
-    return (
-        f"{tokens:,} token ids of {_plain(manifest.tokenizer.name)}, stored as {manifest.dtype}, "
-        "little-endian, without headers, made by tokenmill. The licence is that of the text."
-    )
 
 
 def _counts(manifest: Manifest) -> str:
@@ -84,12 +65,12 @@ def _counts(manifest: Manifest) -> str:
     return _table(["split", "documents", "tokens", "shards"], rows)
 
 
-def _dropped(accounts: Mapping[str, Any]) -> list[str]:
+def _dropped(accounts: Mapping[str, Any]) -> str:
     dropped = accounts.get("dropped")
     if not isinstance(dropped, Mapping) or not dropped:
-        return []
+        return ""
     rows = [(str(reason), f"{count:,}") for reason, count in sorted(dropped.items())]
-    return ["## Dropped\n\n" + _table(["reason", "documents"], rows)]
+    return f"## Dropped\n\n{_table(['reason', 'documents'], rows)}\n\n"
 
 
 def _sources(sources: tuple[SourceEntry, ...]) -> str:

@@ -1,7 +1,6 @@
 """Where every token goes: prefix sums over the parts give each shard its range of the axis.
 
-A *part* is one file of encoded documents, in input order. The tokens of the parts of a split form
-one axis; each shard holds `tokens_per_shard` of it. Only the total of each part is needed.
+Only the total of each part is needed: the parts of a split, in input order, form one axis.
 """
 
 from dataclasses import dataclass

@@ -76,10 +76,7 @@ _MANIFEST = {
 
 
 class Entry:
-    """A part of the manifest; a count such as `num_tokens` is written under the key `tokens`.
-
-    What is None is not written.
-    """
+    """A part of the manifest: `num_tokens` is written under the key `tokens`, None not at all."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -117,6 +114,13 @@ class NamedFile(Entry):
     file: str
     num_bytes: int
     xxh3_128: str
+    packed: "FileEntry | None" = None
+    """The compressed file that is there instead; the other fields are of its content."""
+
+    @property
+    def on_disk(self) -> "NamedFile":
+        """The file that is there."""
+        return self.packed or self
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +132,8 @@ class FileEntry(NamedFile):
     xxh3_128: str
 
 
-class PackableEntry(NamedFile):
-    """A file that may be compressed."""
-
-    __slots__ = ()
-    packed: FileEntry | None
-    """The compressed file that is there instead; the other fields are of its content."""
-
-    @property
-    def on_disk(self) -> NamedFile:
-        """The file that is there."""
-        return self.packed or self
-
-
 @dataclass(frozen=True, slots=True)
-class EndsEntry(PackableEntry):
+class EndsEntry(NamedFile):
     """The index of a shard: a file that says where documents end in it."""
 
     file: str
@@ -153,7 +144,7 @@ class EndsEntry(PackableEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class ShardEntry(PackableEntry):
+class ShardEntry(NamedFile):
     """One file of ids and its index."""
 
     file: str

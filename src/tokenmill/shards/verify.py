@@ -30,7 +30,6 @@ from tokenmill.shards.manifest import (
     PREPARATION_FOLDER,
     Manifest,
     NamedFile,
-    PackableEntry,
     ShardEntry,
 )
 
@@ -111,11 +110,11 @@ def share_of(subset: str) -> float:
     return percent / 100
 
 
-def read_blocks(folder: Path, entry: PackableEntry) -> Iterator[bytes | memoryview]:
+def read_blocks(folder: Path, entry: NamedFile) -> Iterator[bytes | memoryview]:
     """The content of a file in order, in blocks that hold whole ids or ends."""
     if entry.packed is not None:
-        frames = open_frames(folder / entry.packed.file, entry.num_bytes, entry.packed.num_bytes)
-        yield from frames.read(0, entry.num_bytes)
+        packed = entry.packed
+        yield from open_frames(folder / packed.file, entry.num_bytes, packed.num_bytes)
         return
     with open(folder / entry.file, "rb", opener=regular) as file:
         while block := file.read(_BLOCK):
@@ -263,8 +262,7 @@ def _compare(
 def _read_ids(
     folder: Path, shard: ShardEntry, manifest: Manifest
 ) -> tuple[str, int, _Positions, _Positions]:
-    """The hash of a shard, its largest id, the positions after each end-of-text id, and those of
-    begin tokens."""
+    """Return hash, largest id, positions after each end-of-text id, and those of begin tokens."""
     dtype = np.dtype(manifest.dtype).newbyteorder("<")
     entry = manifest.tokenizer
     digest = xxhash.xxh3_128()

@@ -1,9 +1,8 @@
 """Requests of a forked process: sent by a helper process, since obstore does not survive a fork.
 
-A worker of torch's DataLoader is such a process: its parent opened the dataset, so obstore ran
-there, and the threads of obstore are not in the copy. The first request starts the helper. Each
-thread has a connection of its own, of which the helper is sent the other end. It ends when the
-socket over which it is sent these is closed: with the process that started it.
+A worker of torch's DataLoader is such a process. The first request starts the helper. Each thread
+has its own connection, of which the helper is sent the other end. It ends when the socket over
+which it is sent these is closed: with the process that started it.
 """
 
 import os
@@ -11,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -19,20 +19,8 @@ from tokenmill.stores.store_requests import StoreFailure
 
 _of_thread = threading.local()
 _helpers: dict[int, socket.socket] = {}  # by process
-_starting = threading.Lock()
-
-
-def _renew_lock() -> None:
-    global _starting
-    _starting = threading.Lock()  # another thread may have held it while we were forked
-
-
-os.register_at_fork(after_in_child=_renew_lock)
-
-
-def is_needed() -> bool:
-    """Return True if obstore ran in a process that this one was forked from."""
-    return store_requests.native_pid not in (None, os.getpid())
+# By process: another thread may have held that of the parent while it was forked.
+_starting: dict[int, threading.Lock] = defaultdict(threading.Lock)
 
 
 def send(name: str, *args: Any) -> Any:
@@ -51,7 +39,7 @@ def send(name: str, *args: Any) -> Any:
 
 def _connection() -> Connection:
     """Return the connection of this thread to the helper of this process; both are made once."""
-    with _starting:
+    with _starting[os.getpid()]:
         if os.getpid() not in _helpers:
             _helpers[os.getpid()] = _start()
         helper = _helpers[os.getpid()]

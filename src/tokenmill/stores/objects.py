@@ -89,11 +89,9 @@ def get_part(
 ) -> Part:
     """The bytes start..stop of an object that is `known`, all checked; for `store_client.begin`.
 
-    A whole object is compared with the MD5 that most stores name as its ETag. A range has no
-    checksum of its own: TLS protects its bytes, or a hash that the caller compares (`hashed`).
-    Where nothing does, it is read twice, the second time in other pieces, so that a fault that
-    damages an answer does not do it twice in one place. Without an ETag any version of the right
-    size is read.
+    A whole object is compared with the MD5 that most stores name as its ETag. A range that neither
+    TLS protects nor a hash that the caller compares (`hashed`) is read twice, the second time in
+    other pieces. Without an ETag any version of the right size is read.
     """
     data: bytes
     found: ObjectStat
@@ -146,16 +144,9 @@ def _get_in_pieces(address: str, start: int, stop: int, known: ObjectStat) -> by
 
 def read(address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False) -> bytes:
     """Return the bytes start..stop, all of them, of the object that is `known`."""
-    return read_part(address, start, stop, known, hashed=hashed)[0]
-
-
-def read_part(
-    address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False
-) -> Part:
-    """Return the same bytes, and the version that they are of."""
     if stop <= start:
-        return b"", known
-    return begin_part(address, start, stop, known, hashed=hashed).result()
+        return b""
+    return begin_part(address, start, stop, known, hashed=hashed).result()[0]
 
 
 def read_if_there(address: str, start: int, stop: int, size: int) -> bytes | None:
@@ -168,7 +159,7 @@ def read_if_there(address: str, start: int, stop: int, size: int) -> bytes | Non
 def begin_part(
     address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool = False
 ) -> "Future[Part]":
-    """Start to read them."""
+    """Start to read some bytes, and the version that they are of."""
     get = partial(get_part, address, start, stop, known, hashed=hashed)
     return begin(get, "read", address)
 
@@ -243,32 +234,24 @@ def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
     """
     _refuse_read_only(address)
     size = os.path.getsize(path)
+    sure = is_encrypted(address)
     if size > MULTIPART:
         if condition == NEW and find(address) is not None:
             return None
-        send = (str(path.absolute()),)
-        call(lambda: ask("put_file", address, *send), "write", address)
+        call(lambda: ask("put_file", address, str(path.absolute())), "write", address)
         found = stat(address)
-        sure = is_encrypted(address)
     else:
         data = path.read_bytes()
         if not put(address, data, condition):
             return None
         found = stat(address)
-        sure = _is_md5_of(found.etag, data)
-        sure = sure or (is_encrypted(address) and not _may_be_md5(address, found.etag))
-    if found.size != size or not sure:
-        compare_content(path, address)
-    return found
-
-
-def compare_content(path: Path, address: str) -> None:
-    """Raise unless the object holds the bytes of the file."""
-    if not has_content_of(address, path):
+        sure = _is_md5_of(found.etag, data) or (sure and not _may_be_md5(address, found.etag))
+    if (found.size != size or not sure) and not has_content_of(address, path):
         raise PrepareError(
             f"{address} does not hold what was uploaded to it from {path}",
             hint="the network or the store damages data; nothing was published",
         )
+    return found
 
 
 def has_content_of(address: str, path: Path) -> bool:

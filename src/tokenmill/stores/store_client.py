@@ -45,7 +45,7 @@ def begin(operation: Callable[[], Result], what: str, address: str) -> "Future[R
 
 def ask(name: str, address: str, *args: Any) -> Any:
     """One request of store_requests.py, by obstore in this process or in a helper."""
-    if forked_requests.is_needed():
+    if store_requests.native_pid not in (None, os.getpid()):  # this process was forked
         return forked_requests.send(name, address, *args)
     return store_requests.send(name, address, *args)
 
@@ -77,20 +77,9 @@ def _error(what: str, address: str, failure: StoreFailure, attempts: int) -> Dow
     reason = " ".join(filter(None, [str(failure.status or ""), failure.code]))
     tried = f" ({attempts} times)" if attempts > 1 else ""
     return DownloadError(
-        f"cannot {what} {name}: {reason or failure.text or _REASONS[failure.kind]}{tried}",
+        f"cannot {what} {name}: {reason or failure.text or 'no answer'}{tried}",
         hint=_hint(where.scheme, failure),
     )
-
-
-_REASONS = {
-    "missing": "404",
-    "condition": "412",
-    "refused": "403",
-    "credentials": "no credentials were found",
-    "unsupported": "this store cannot do that",
-    "failed": "no answer",
-    "wrong": "the answer is wrong",
-}
 
 
 def _hint(scheme: str, failure: StoreFailure) -> str:

@@ -1,12 +1,7 @@
 """The tokens of files in a store: in blocks of 1 MiB, each checked, through the cache.
 
-What the order needs next is fetched ahead, in the order of its need. A block is compared with the
-hash that the dataset states for it, a file of at most 1 MiB with its hash in the manifest, a frame
-of a compressed file with its checksum. Files with a hash but without hashes of their blocks, and
-those that can only be read from their start, are fetched whole.
-
-Where the caller allowed it (`verify=False`), TLS protects them, any row may be next and the cache
-does not hold all, the bytes of a row come alone.
+docs/storage.md ("Loading") says what is fetched, compared and kept. Files with a hash but without
+hashes of their blocks, and those that can only be read from their start, are fetched whole.
 """
 
 import os
@@ -19,7 +14,7 @@ import numpy as np
 import xxhash
 
 from tokenmill.errors import CorruptShardError
-from tokenmill.order.order import Locality, Spread
+from tokenmill.order.order import Locality
 from tokenmill.order.spans import Spans, runs
 from tokenmill.reading.block_reader import BLOCK_BYTES, BlockReader, BlockRuns
 from tokenmill.reading.frames import Frames
@@ -58,7 +53,7 @@ class StoreReader(BlockReader):
     ) -> None:
         super().__init__(files, cache, backend=backend, verify=verify)
         self._hashes = RecentlyUsed(self._load_hashes, 4096)
-        self._by_position = FetchAhead(self._load_recent, REQUESTS_AHEAD // 2)
+        self._by_position = FetchAhead(lambda *key: self._recent[key], REQUESTS_AHEAD // 2)
 
     def sampler(self) -> ShardReader:
         if any(file.packed for file in self.files):
@@ -80,7 +75,7 @@ class StoreReader(BlockReader):
             return AheadReader(whole, files, partial(_runs_of, edges, ()), FILES_AHEAD)
         dtype = self.files[0].dtype
         cached_bytes = int(edges[-1]) * dtype.itemsize
-        if locality.spread is Spread.EVERYWHERE:
+        if not locality.num_blocks:
             cached_bytes = self._bytes_that_fit(cached_bytes)
         blocks = BlockRuns(self, edges, cached_bytes)
         unit = min(BLOCK_BYTES, largest) if self.has_blocks(0) else largest
@@ -118,9 +113,6 @@ class StoreReader(BlockReader):
         if len(numbers) > 1:
             self._by_position.expect((i, number) for number in numbers)
         return (self._by_position.take(i, number) for number in numbers)
-
-    def _load_recent(self, i: int, number: int) -> np.ndarray:
-        return self._recent[i, number]
 
     def _load(self, key: tuple[int, int]) -> np.ndarray:
         return self.block(*key, in_cache=True)
@@ -184,7 +176,8 @@ class RangeReader(ShardReader):
     def _pread(self, i: int, byte: int, out: np.ndarray) -> None:
         file = self.files[i]
         known = self._seen.get(i) or _known(file)
-        data, self._seen[i] = objects.read_part(file.path, byte, byte + out.nbytes, known)
+        part = objects.begin_part(file.path, byte, byte + out.nbytes, known)
+        data, self._seen[i] = part.result()
         memoryview(out.data).cast("B")[:] = data
 
 

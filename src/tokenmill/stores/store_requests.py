@@ -63,10 +63,9 @@ class ObjectStat(NamedTuple):
 
     @property
     def stamp(self) -> int:
-        """A number for the content, at most one second before the time of change.
+        """The second of the change, less a part that comes from the ETag.
 
-        S3 keeps whole seconds; what is below them comes from the ETag, so that an object replaced
-        within a second is noticed.
+        S3 keeps whole seconds: so an object that is replaced within one is noticed.
         """
         seconds = self.modified_ns // 10**9 * 10**9
         return seconds - int(hashlib.sha256(self.etag.encode()).hexdigest(), 16) % 10**9
@@ -119,7 +118,7 @@ def put(store: Any, key: str, data: bytes, condition: str) -> None:
         # Google compares the generation of an object, not its ETag.
         there = store.head(key)
         if there["e_tag"] != condition:
-            raise StoreFailure("condition")
+            raise StoreFailure("condition", 412)
         mode = {"version": there["version"]}
     store.put(key, data, mode=mode, use_multipart=False)
 
@@ -236,7 +235,7 @@ def _failure(kind: str, error: Exception) -> StoreFailure:
     status = _STATUS.search(text)
     code = _CODE.search(text)
     if "169.254.169.254" in text or "metadata.google.internal" in text:
-        return StoreFailure("credentials")
+        return StoreFailure("credentials", text="no credentials were found")
     if "object was only" in text:  # said by obstore itself, of a range after the end
         return StoreFailure(kind, 416)
     if status:

@@ -47,10 +47,8 @@ def endpoint_of(address: Address) -> str:
     if address.scheme.startswith("http"):
         return address.root
     found = settings_of(address)
-    if address.scheme == "az" and os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower() in (
-        "true",
-        "1",
-    ):
+    use_emulator = os.environ.get("AZURE_STORAGE_USE_EMULATOR", "").lower()
+    if address.scheme == "az" and use_emulator in ("true", "1"):
         return "http://127.0.0.1:10000"
     stated = [found.get("endpoint"), found.get("base_url")]
     stated += [os.environ.get(name) for name in _ENDPOINTS.get(address.scheme, ())]
