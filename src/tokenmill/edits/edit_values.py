@@ -36,7 +36,6 @@ class EditValue:
         return {name: _to_json(value) for name, value in values.items() if value is not None}
 
     def _set(self, **values: Any) -> None:
-        """Set checked values of a frozen dataclass."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

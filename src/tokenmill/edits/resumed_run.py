@@ -154,5 +154,4 @@ def _with_given_weights(run: EditedRun, given: Run, samples: int) -> EditedRun:
 
 
 def _in_force(stages: Sequence[MixtureStage], place: int) -> tuple[int, ...]:
-    """The parts at a place."""
     return [parts for start, parts in stages if start <= place][-1]

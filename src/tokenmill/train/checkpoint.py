@@ -1,13 +1,11 @@
-"""Checkpoints: one folder a step, complete or not there.
+"""Checkpoints: one folder per step, complete or not there.
 
     RUN/checkpoints/step_00000500/   model.pt, optimizer.pt, state.json
     RUN/checkpoints/latest           the name of the newest complete one
 
-All of a step (weights, optimizer, position in the data, seed of the random numbers, settings) is
-written to a temporary folder, synced, renamed, and only then named by `latest`: a process killed
-at any moment leaves the checkpoint before it intact. `state.json` holds the size and hash of the
-two others and a hash of its own fields; it can be read without torch. Tensors are read with
-`weights_only=True` and with nothing else: no code in a file runs.
+A step is written to a temporary folder, synced, renamed, and only then named by `latest`: a
+process killed at any moment leaves the checkpoint before it intact. `state.json` holds the size and
+hash of the two others and a hash of its own fields; it can be read without torch.
 """
 
 import json
