@@ -163,7 +163,7 @@ class Trainer:
         if self.step == 0:
             self._evaluate()
         elif self.is_main:  # the last process may have been killed before it did
-            self.record.draw(trained_part(self.loader.loader))
+            self.record.draw(trained_part(self.loader))
         # Step, seconds and waited at the last line of metrics.
         self._at_last_line = (self.step, 0.0, 0.0)
         self._meter = self.progress.begin("step", config.max_iters)
