@@ -68,7 +68,7 @@ RESULTS = ROOT / "bench" / "results" / "faults.json"
 KILLED = [name for name in OPERATIONS if not name.startswith("small ")]
 SHORTLY_KILLED = ("prepare", "pretokenize")
 FAILED = ("small prepare", "small convert", "small compress", "serve documents")
-FAILED_IN_PART = {"small retokenize": 150, "small tokenizer": 150, "edit": 40}
+FAILED_IN_PART = {"small retokenize": 150, "small tokenizer": 150, "edit": 40, "edited train": 60}
 LOST = [name for name in KILLED if name != "serve documents"]  # it writes through a map
 SHORTLY_LOST = ("small prepare", "pretokenize")
 
