@@ -228,7 +228,8 @@ def _refusal(given: argparse.Namespace, names: list[str]) -> str | None:
     if given.results.exists() and (given.readers or given.operations):
         known = json.loads(given.results.read_text())
         for name in names:
-            if (before := known.get(name, {}).get("commit", commit)) != commit:
+            before = known[name].get("commit", "unknown") if name in known else commit
+            if before != commit:
                 return f"{name} was run at {before}, and a part of it cannot be added at {commit}"
     return None
 
