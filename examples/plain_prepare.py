@@ -18,7 +18,6 @@ from plain_hash import xxh3_128
 
 END_OF_TEXT = 256  # of the tokenizer `bytes`; its other ids are the bytes themselves
 MOST_BLANKS = 1000  # in a blank line between paragraphs
-LONG_LINE = 8 << 20  # bytes
 
 
 def cut(data: bytes, document_is: str = "file", separator: str | None = None) -> list[bytes]:
@@ -48,14 +47,15 @@ def squeeze(text: str) -> str:
     return re.sub("\\A\n{2,}", "\n", re.sub("\n{3,}", "\n\n", text))
 
 
-def left_of(text: str, seen: set[str], clean: bool, dedup: str, least: int) -> tuple[str, int]:
+def left_of(text, seen, *, clean, dedup, dedup_min_chars, long_line) -> tuple[str, int]:
     """What is left of a document, and how many of its lines were dropped; `seen` grows."""
     lines = text.split("\n")
     kept, dropped = "", 0
     for number, raw in enumerate(lines):
         line = clean_line(raw) if clean else raw
-        counts = len(line) >= least and line.strip(" \t\r\x0b\x0c")
-        if dedup == "lines" and counts and len(raw.encode()) <= LONG_LINE:
+        counts = len(line) >= dedup_min_chars and line.strip(" \t\r\x0b\x0c")
+        size = max(len(raw.encode()), len(line.encode()))
+        if dedup == "lines" and counts and size <= long_line:
             if line in seen:
                 dropped += 1
                 continue  # with its newline; the last line has none, and the one before stays
@@ -64,14 +64,15 @@ def left_of(text: str, seen: set[str], clean: bool, dedup: str, least: int) -> t
     return squeeze(kept) if clean else kept, dropped
 
 
-def prepared(files: list[bytes], *, document_is="file", separator=None, clean=False, dedup="none",
-             dedup_min_chars=16) -> tuple[list[str], dict[str, int]]:  # fmt: skip
+def prepared(files, *, document_is="file", separator=None, clean=False, dedup="none",
+             dedup_min_chars=16, long_line=8 << 20) -> tuple[list[str], dict]:  # fmt: skip
     """The texts that are encoded, in order, and how many were dropped for which reason."""
+    rules = {"dedup_min_chars": dedup_min_chars, "long_line": long_line}
     seen: set[str] = set()
     texts: list[str] = []
     dropped: Counter[str] = Counter()
     for document in [each for data in files for each in cut(data, document_is, separator)]:
-        text, lines = left_of(document.decode(), seen, clean, dedup, dedup_min_chars)
+        text, lines = left_of(document.decode(), seen, clean=clean, dedup=dedup, **rules)
         if not (text.strip(" \t\n\r\x0b\x0c") if clean else text):
             dropped["only repeated lines" if lines else "empty"] += 1
         elif dedup == "documents" and text in texts:

@@ -104,6 +104,7 @@ pieces = st.sampled_from(
     [
         *("\n", "\n", "\n\n", "\r\n", "\r", " ", "\t", "  ", "\x0b", "\x0c", "\x00", "\x85"),
         *("a", "b", "\u00e9", "e\u0301", "\u00a0", "\ufeff", "\u4e2d", "--", "---", " " * 1001),
+        "\u0958\u0958",  # NFC makes it longer
         *("a line that is long enough", "another line that counts", "exactly 16 chars"),
     ]
 )
@@ -113,6 +114,7 @@ options = st.fixed_dictionaries(
         "clean": st.booleans(),
         "dedup": st.sampled_from(["none", "lines", "documents"]),
         "dedup_min_chars": st.sampled_from([0, 1, 3, 16]),
+        "long_line": st.sampled_from([1, 6, 10, 26, 8 << 20]),
     }
 )
 cuts = st.sampled_from(
@@ -123,7 +125,7 @@ cuts = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(contents, min_size=1, max_size=5), options, cuts, st.sampled_from([0, 0.1, 0.7]))
 def test_datasets_are_those_of_prepare(files, rules, how, val_fraction):
     texts, dropped = plain.prepared(files, **rules, **how)
