@@ -144,6 +144,22 @@ def test_datasets_are_those_of_prepare(files, rules, how, val_fraction):
     assert accounts["dropped"] == dropped
 
 
+def test_empty_documents_and_byte_order_marks_of_rows(tmp_path):
+    """JSON lines without a line have no document; what is empty is counted, as of a text."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    mark = b"\xef\xbb\xbf"
+    (folder / "a.jsonl").write_bytes(mark + b'{"text": ""}\n \t\r\n\n{"text": "\\n"}\n')
+    (folder / "b.jsonl").write_bytes(b"")
+    (folder / "c.csv").write_bytes(mark + b'text\n""\n" "\n')
+    (folder / "d.txt").write_bytes(mark)
+
+    accounts, splits = made(folder, val_fraction=0)
+
+    assert texts_of(splits) == ["\n", " ", "\ufeff"]
+    assert (accounts["documents_in"], accounts["dropped"]) == (5, {"empty": 2})
+
+
 @pytest.mark.parametrize("val_fraction", [0.02, 0.1, 0.5, 0.999])
 def test_hundreds_of_documents_are_split_by_their_hash(val_fraction):
     texts = [f"document {number}\n" * (number % 40 + 1) for number in range(600)]
