@@ -29,7 +29,7 @@ def table():
         yield pytest.param(made, ast.literal_eval(stages), sources, id=edits)
 
 
-@pytest.mark.parametrize(("edits", "stages", "sources"), table())
+@pytest.mark.parametrize(("edits", "stages", "sources"), list(table()))
 def test_what_is_served(edits, stages, sources):
     data = {name: from_array(np.arange(size + 1)) for name, size in WINDOWS.items()}
     loader = BatchLoader(Mixture(data, weights=WEIGHTS), batch_size=1, block_size=1, seed=SEED)
@@ -41,7 +41,7 @@ def test_what_is_served(edits, stages, sources):
     assert "".join("abc"[source] for source in served) == sources
 
 
-@pytest.mark.parametrize(("edits", "stages", "sources"), table())
+@pytest.mark.parametrize(("edits", "stages", "sources"), list(table()))
 def test_the_slow_model(edits, stages, sources):
     how = HowRowsAreMade("windows", "shuffle", 1, phase=False, begin=False)
     lengths = {name: (size + 1,) for name, size in WINDOWS.items()}
@@ -52,7 +52,7 @@ def test_the_slow_model(edits, stages, sources):
     assert "".join(each.source for each in served) == sources
 
 
-@pytest.mark.parametrize(("edits", "stages", "sources"), table())
+@pytest.mark.parametrize(("edits", "stages", "sources"), list(table()))
 def test_the_stages_of_the_table(edits, stages, sources):
     sys.path.insert(0, str(ROOT / "examples"))
     try:

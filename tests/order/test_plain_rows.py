@@ -103,7 +103,7 @@ def rows_of_the_page():
         yield list(ast.literal_eval(documents)), int(size), ast.literal_eval(begin), rows
 
 
-@pytest.mark.parametrize(("documents", "size", "begin", "rows"), rows_of_the_page())
+@pytest.mark.parametrize(("documents", "size", "begin", "rows"), list(rows_of_the_page()))
 def test_the_table_of_begin_tokens(reader, documents, size, begin, rows):
     ids = np.concatenate(documents)
     ends = np.cumsum([len(document) for document in documents])

@@ -167,6 +167,22 @@ def test_hundreds_of_documents_are_split_by_their_hash(val_fraction):
     assert plain.split(texts, val_fraction) == Library.split(texts, val_fraction)
 
 
+@pytest.mark.parametrize("count", [5, 120], ids=["end", "hash"])
+def test_documents_that_are_added_to_a_held_out_end_decide_by_their_own_number(tmp_path, count):
+    first, more = (tmp_path / name for name in ("first.jsonl", "more.jsonl"))
+    texts = [f"document {number}" for number in range(3 + count)]
+    for path, some in ((first, texts[:3]), (more, texts[3:])):
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in some))
+    prepare(first, tmp_path / "out", tokenizer="bytes", workers=1)
+
+    prepare(more, tmp_path / "out", append=True, workers=1)
+
+    before, added = plain.split(texts[:3]), plain.split(texts[3:])
+    assert oracle.read_dataset(tmp_path / "out") == {
+        name: before[name] + added[name] for name in ("train", "val")
+    }
+
+
 def test_the_hash_is_that_of_the_package():
     data = np.random.default_rng(5).integers(0, 256, 5000, np.uint8).tobytes()
     sizes = [*range(4, 700), *range(1000, 1100), 2047, 2048, 2049, 2112, 4096, 5000]
