@@ -120,7 +120,7 @@ def test_resuming_a_state_with_another_batch_size(reader, folder):
 def test_batches_of_a_part(reader, folder, options):
     """Its first and its last shard are cut, so that blocks are smaller than those of the data."""
     data = tokenmill.open(folder)
-    start, stop = 350, data.num_tokens - 420
+    start, stop = 333, data.num_tokens - 420
     shards = [tokens for _, tokens in reader["Split"](folder).shards]
     listed = Listed(data[start:stop])
     listed.shards = [("", tokens) for tokens in reader["part"](shards, start, stop)]
