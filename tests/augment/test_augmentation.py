@@ -318,7 +318,8 @@ def test_what_is_banned_moves_with_its_token_and_stays_in_its_row():
     banned = np.zeros(tokens.shape, bool)
     banned[1, 2:9] = True
     ids = KnownIds.of([data_of([[1, END]])], None, BatchForm())
-    rows = Rows(tokens.copy(), np.array([3, 4]), ids, np.array([12, 12]), None, banned.copy())
+    filled = np.array([12, 12])
+    rows = Rows(tokens.copy(), np.array([3, 4]), filled, None, banned.copy(), ids=ids)
 
     DropTokens(0.4).apply(rows, RowRandom(0, 0, rows.samples))
 

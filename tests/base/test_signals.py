@@ -64,7 +64,7 @@ INTERRUPT = """if True:
 
 
 @pytest.mark.parametrize(
-    "module", ["click", "tokenmill.cli.inspect", "dataclasses", "tokenmill.dataset", "numpy"]
+    "module", ["click", "tokenmill.cli.look", "dataclasses", "tokenmill.dataset", "numpy"]
 )
 def test_ctrl_c_during_an_import_ends_the_command_with_one_line(tmp_path, module):
     (tmp_path / "sitecustomize.py").write_text(INTERRUPT)

@@ -11,7 +11,7 @@ from formats.our_files import write_ours
 
 import tokenmill as library
 from tokenmill.cli import main, tokenmill
-from tokenmill.cli.convert import command as convert_command
+from tokenmill.cli.convert import convert as convert_command
 from tokenmill.cli.outcome import as_flags
 from tokenmill.cli.prepare import run_command as prepare_command
 from tokenmill.cli.train import run_command as train_command

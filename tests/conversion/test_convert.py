@@ -596,7 +596,7 @@ def test_the_command_says_what_it_wrote(tmp_path, ours, capsys):
 
 
 def test_the_command_explains_itself():
-    from tokenmill.cli.convert import command
+    from tokenmill.cli.convert import convert as command
 
     text = CliRunner().invoke(command, ["--help"]).output
 

@@ -15,9 +15,8 @@ from special_tokens import write_tokenizer
 from tokenmill.base.human import human_bytes
 from tokenmill.cli import tokenmill
 from tokenmill.errors import BadInputError, PrepareError
-from tokenmill.look.compare_tokenizers import compare_tokenizers
 from tokenmill.look.text_scripts import HAN, NO_SCRIPT, cut_by_script
-from tokenmill.look.tokenizer_facts import facts_of
+from tokenmill.look.tokenizers import compare_tokenizers, facts_of
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.tiktoken_file import bundled_gpt2, parse_ranks
 

@@ -17,7 +17,6 @@ from tokenmill.preparation import jobs
 from tokenmill.preparation.workspace import receipt_log
 from tokenmill.preparation.workspace.receipt_log import (
     ReceiptLogs,
-    StageReceipts,
     add_receipt,
 )
 from tokenmill.preparation.workspace.work_folder import Workspace
@@ -52,7 +51,7 @@ def test_logs_are_a_dictionary(tmp_path_factory, added):
     again = ReceiptLogs(folder)
 
     assert dict(again.items()) == dict(logs.items()) == expected
-    assert list(StageReceipts(again, list(expected))) == list(expected.values())
+    assert list(again.in_order(list(expected))) == list(expected.values())
     assert again.read(["not there", *expected]) == expected
 
 
@@ -123,10 +122,9 @@ def test_many_are_read_in_order_without_being_in_memory_at_once(tmp_path, monkey
         add_receipt(tmp_path, name, {"n": name, "long": "x" * (at * 50)}, durable=False)
     logs = ReceiptLogs(tmp_path)
     logs.refresh()
-    found = StageReceipts(logs, [str(n) for n in range(100)])
+    names = [str(n) for n in range(100)]
 
-    assert [receipt["n"] for receipt in found] == [str(n) for n in range(100)]
-    assert len(found) == 100
+    assert [receipt["n"] for receipt in logs.in_order(names)] == names
 
 
 def test_a_part_makes_again_what_is_gone_and_looks_only_at_its_own_files(tmp_path):

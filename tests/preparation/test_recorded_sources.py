@@ -13,7 +13,7 @@ from tokenmill.preparation.planning.limits import choose_shard_size
 from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.prepare import prepare
 from tokenmill.preparation.stages import commit
-from tokenmill.preparation.workspace.existing_dataset import by_folder
+from tokenmill.preparation.stages.commit import by_folder
 from tokenmill.shards.manifest import Manifest, SourceEntry
 from tokenmill.shards.verify import verify
 from tokenmill.text.inputs.open_input import Source

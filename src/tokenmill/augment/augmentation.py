@@ -7,7 +7,7 @@ inputs only; then masking, where the target is the input's own token.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,29 +23,18 @@ FILL_IN_THE_MIDDLE, DROP_TOKENS, NEXT_TOKENS, KEEP_CLEAN, CHANGE_INPUTS = range(
 
 
 @dataclass(eq=False)
-class Rows:
+class Rows(RowGroup):
     """The rows of one or several batches, as the augmentations change them one after the other.
 
-    Shapes: R rows of T + 1 tokens, T = block_size.
+    `tokens` are int64 and changed in place; `samples` are (R,) int64.
     """
 
-    tokens: np.ndarray
-    """(R, T + 1) int64: inputs, and the last target. Changed in place."""
-    samples: np.ndarray
-    """(R,) int64: the sample number of each row."""
-    ids: KnownIds
     filled: np.ndarray
-    """(R,) int64: tokens of each row before its padding."""
-    continues: np.ndarray | None
-    """(R, T + 1) bool: see `RowGroup`."""
-    banned: np.ndarray | None
-    """(R, T + 1) bool: tokens that must not become labels; moved with the tokens."""
+    ids: KnownIds = field(kw_only=True)
     random: RowRandom | None = None
     """For functions of the user's: numbers that follow from seed, sample and column."""
     kept: np.ndarray | None = None
     """(R, T + 1): the tokens before inputs were replaced, if MaskTokens comes after that."""
-    labels: np.ndarray | None = None
-    """(R, T) int64: the labels, where they are not what the tokens say."""
 
     @classmethod
     def of(cls, group: RowGroup, ids: KnownIds) -> "Rows":
@@ -55,7 +44,7 @@ class Rows:
         if filled is None:
             filled = np.full(len(tokens), tokens.shape[1])
         samples = np.ascontiguousarray(group.samples.reshape(-1), np.int64)
-        return cls(tokens, samples, ids, filled, group.continues, group.banned)
+        return cls(tokens, samples, filled, group.continues, group.banned, ids=ids)
 
     @property
     def padding(self) -> np.ndarray:

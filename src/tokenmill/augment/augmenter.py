@@ -89,7 +89,6 @@ class Augmenter:
         return [*named, {"special_ids": self.ids.to_json()}]
 
     def __call__(self, group: RowGroup) -> None:
-        """Change the rows of some batches."""
         rows = Rows.of(group, self.ids)
         if kernel.compiled is not None and rows.banned is None:
             self._apply_compiled(rows)

@@ -40,8 +40,9 @@ class KnownIds:
         known = {id for id in (*names.values(), *given, begin_token) if id is not None}
         largest = int(np.iinfo(np.dtype(form.dtype)).max)
         vocab_size = min(sizes, default=None)
-        if form.check_ids and vocab_size is not None:
-            largest = min(largest, vocab_size - 1)
+        limit = form.vocab_size or (vocab_size if form.check_ids else None)
+        if limit is not None:
+            largest = min(largest, limit - 1)
         return cls(
             path=datasets[0].path,
             vocab_size=vocab_size,
@@ -118,10 +119,7 @@ class KnownIds:
 
     def to_json(self) -> list[list[int]]:
         """The special ids as runs [first, last]: hundreds are often one run."""
-        runs: list[list[int]] = []
-        for id in self.special:
-            if runs and runs[-1][1] == id - 1:
-                runs[-1][1] = id
-            else:
-                runs.append([id, id])
-        return runs
+        ids = np.array(self.special, np.int64)
+        firsts = ids[np.diff(ids, prepend=-2) > 1]
+        lasts = ids[np.diff(ids, append=np.iinfo(np.int64).max) > 1]
+        return [list(run) for run in zip(firsts.tolist(), lasts.tolist(), strict=True)]

@@ -30,12 +30,10 @@ class Located:
     """(steps, rows): the first token of each row."""
 
     def copies_of(self, low: int, high: int) -> Spans:
-        """What is copied for the steps low .. high-1."""
         rows = self.copies.num_rows // len(self.samples)
         return self.copies.between(low * rows, high * rows)
 
     def only(self, step: int) -> "Located":
-        """One of the steps."""
         here = slice(step, step + 1)
         rows = self.samples.shape[1]
         spans = self.spans.between(step * rows, (step + 1) * rows)

@@ -8,7 +8,7 @@ function of (data, order, step, rank): the order turns sample numbers into spans
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -41,8 +41,7 @@ class BatchLoader:
     (`--global_batch_size` of `tokenmill train`). `block_size` is the length of a window in
     tokens. `order` is "shuffle", "sequential", "blocks" or "random", or a `Blocks(...)`; with
     `phase` the edges of windows move from epoch to epoch. With `documents` batches say where
-    documents are. `form` is how batches look and are made ready: `BatchForm(dtype="int64",
-    max_documents=None, check_ids=True, prefetch=2)`.
+    documents are. `form` is how batches look and are made ready, a `BatchForm`.
 
     `rows` are "windows", "packed" (whole documents, as many as fit, then padding) or "documents"
     (one a row, then padding): docs/rows.md. `begin_token` is an id to put before every document of
@@ -99,7 +98,7 @@ class BatchLoader:
         rules = self._run.settings.order
         tokens = sum(data.num_tokens for data in self.datasets)
         return (
-            f"<BatchLoader of {tokens:,} tokens: {self.batch_size} {rules.rows} of "
+            f"<{type(self).__name__} of {tokens:,} tokens: {self.batch_size} {rules.rows} of "
             f"{self.block_size:,}, order={self._run.order.sources[0].name!r}, seed={rules.seed}, "
             f"rank {self.rank} of {self.world_size}, at step {self.step:,}>"
         )
@@ -152,7 +151,7 @@ class BatchLoader:
 
     # Iterating
 
-    def __iter__(self) -> "BatchLoader":
+    def __iter__(self) -> Self:
         if self._ended and self.passes.limits:
             self._pass += 1
             self._seek(self.passes.start_of(self._pass))
@@ -175,7 +174,7 @@ class BatchLoader:
         if batch.step != self.step:
             # A Ctrl-C came between taking a batch and counting it: that batch is still due.
             self.close()
-            return self.__next__()
+            return BatchLoader.__next__(self)  # a subclass makes tensors of it
         self._samples += self._maker.share.samples_per_step
         self._served += 1
         return batch

@@ -6,11 +6,11 @@ in steps of `samples_per_step` samples, by default 1. They are fixed there and n
 that a run resumed on other ranks keeps them.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tokenmill.base.suggest import check_at_least_one, one_of
+from tokenmill.batches.run import fingerprint_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.mixture_order import MixtureStage, whole_parts
 
@@ -59,12 +59,6 @@ class Mixture:
     def fingerprint(self) -> str:
         """A hash of the names of the sources and of their data."""
         return fingerprint_of(self.names, self.datasets)
-
-
-def fingerprint_of(names: Sequence[str], datasets: Sequence[TokenDataset]) -> str:
-    """A hash of the names of some sources and of their data."""
-    parts = [f"{name}={data.fingerprint}" for name, data in zip(names, datasets, strict=True)]
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def parts_of(weights: Weights, names: Sequence[str]) -> tuple[int, ...]:

@@ -23,7 +23,6 @@ class Passes:
     """Passes of some epochs through the order of a run."""
 
     def __init__(self, epochs: int | Mapping[str, int] | None, run: Run) -> None:
-        """`epochs` is the argument of a loader."""
         self.order = run.order
         self.is_mixture = run.stages is not None
         self._stops: dict[int, int | None] = {}
@@ -44,7 +43,6 @@ class Passes:
             raise ValueError(f"epochs are given for {names}, of which no sample ever comes")
 
     def start_of(self, number: int) -> int:
-        """The first sample of a pass."""
         return 0 if number == 0 or not self.limits else self.stop_of(number - 1) or 0
 
     def stop_of(self, number: int) -> int | None:

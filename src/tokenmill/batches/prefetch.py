@@ -1,14 +1,13 @@
 """A few batches made ready by one thread while the training loop is busy elsewhere.
 
-Handing a batch from thread to thread costs about 30 us, half of what making one costs. That is
-nothing beside a training step, but a loop that comes back at once would be slowed by it. So owner
-and thread share one iterator under a lock: the owner takes what is ready, or makes the next item
-itself; and it lets the thread run ahead only when it was away for longer than `WORTH_A_THREAD`.
+Handing a batch from thread to thread costs about 30 us, half of what making one costs: a loop that
+comes back immediately would be slowed by it. So owner and thread share one iterator under a lock:
+the owner takes what is ready, or makes the next item itself; and it lets the thread run ahead, by
+tickets, only when it was away for longer than `WORTH_A_THREAD`.
 
 The thread knows only the iterator and the queues, not the Prefetcher, so that dropping the loader
-(or Ctrl-C, or the end of the program) closes the queues and ends the thread. Tickets bound how far
-it runs ahead: it takes one before each item. What goes wrong in the thread is raised where the item
-is asked for. A fork copies no threads: in a child the owner must make a new Prefetcher (`alive`).
+(or Ctrl-C, or the end of the program) closes the queues and ends the thread. What goes wrong in it
+is raised where the item is asked for. A fork copies no threads: a child makes a new one (`alive`).
 """
 
 import os

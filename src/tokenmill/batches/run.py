@@ -57,7 +57,6 @@ class RunSettings:
 
     @property
     def shows_documents(self) -> bool:
-        """True if batches say where documents are."""
         return self.documents or self.order.of_documents
 
     def augmenter(self, datasets: Sequence[TokenDataset]) -> "Augmenter | None":
@@ -82,7 +81,7 @@ class RunSettings:
             if self.order.begin_token is not None:
                 from tokenmill.batches.padding import check_begin_token
 
-                check_begin_token(data, self.order.begin_token)
+                check_begin_token(data, self.order.begin_token, self.form.vocab_size)
         return augmenter
 
 
@@ -121,11 +120,8 @@ class Run:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the data."""
         if self.stages is None:
             return self.datasets[0].fingerprint
-        from tokenmill.batches.mixture import fingerprint_of
-
         return fingerprint_of(self.names, self.datasets)
 
     @functools.cached_property
@@ -168,6 +164,12 @@ class Run:
         rules = self.settings.order
         is_alone = self.stages is None and number == 0
         return rules.source_order(data, rules.seed if is_alone else rules.seed_of(number))
+
+
+def fingerprint_of(names: Sequence[str], datasets: Sequence[TokenDataset]) -> str:
+    """A hash of the names of some sources and of their data."""
+    parts = [f"{name}={data.fingerprint}" for name, data in zip(names, datasets, strict=True)]
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def number_of(source: str | None, names: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from tokenmill.batches.batch_maker import POSITIONS_AT_ONCE, BatchMaker
 
 
 class WindowSource:
-    """Sample number -> (block_size + 1,) array of tokens: the order as a plain sequence.
+    """Sample number -> (block_size + 1,) array of tokens.
 
     Grain takes it as a RandomAccessDataSource, torch as a map-style dataset, JAX code by indexing.
     Item i is the i-th sample of the order, so reading 0, 1, 2, ... reads the shuffled order.

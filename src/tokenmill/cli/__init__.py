@@ -1,4 +1,4 @@
-"""The command `tokenmill`: one file per command, imported when it is called.
+"""The command `tokenmill`: its commands, each imported when it is called.
 
 flags.py makes flags, also from dataclasses; outcome.py prints what a command returns.
 """
@@ -42,6 +42,15 @@ COMMANDS = {
         "sample": "Generate text with a trained model",
     },
 }
+# The file of each command whose name is not that of its file.
+FILES = {
+    **dict.fromkeys(("download", "upload"), "hub"),
+    **dict.fromkeys(("inspect", "verify", "view"), "look"),
+    **dict.fromkeys(("edits", "when"), "runs"),
+    "pretokenize": "prepare",
+    "retokenize": "convert",
+    "sample": "train",
+}
 
 
 class Commands(click.Group):
@@ -55,7 +64,8 @@ class Commands(click.Group):
         if cmd_name not in names:
             close = did_you_mean(cmd_name, names)
             raise click.UsageError(f"no command is called {cmd_name!r}{close}", ctx)
-        command: click.Command = importlib.import_module(f"tokenmill.cli.{cmd_name}").command
+        module = importlib.import_module(f"tokenmill.cli.{FILES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

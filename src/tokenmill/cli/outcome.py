@@ -113,7 +113,6 @@ def as_flags(text: str, command: click.Command) -> str:
 
 
 def _flag(option: click.Option, value: str) -> str:
-    """Return one argument as it is typed."""
     own = f"--{option.name}"
     name = own if own in option.opts else max(option.opts, key=len)
     if value == "False":

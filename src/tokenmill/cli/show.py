@@ -171,7 +171,7 @@ def _text(excerpt: "Excerpt", plain: bool, ids: bool) -> str:
     return f"--- {title}\n{render(excerpt.tokens, color=color, with_ids=ids)}"
 
 
-command = flags.GroupWithMain(
+show = flags.GroupWithMain(
     document,
     "show",
     {

@@ -15,7 +15,7 @@ from tokenmill.cli.prepare import CLEAN_ALIAS, no_dedup_switch
 from tokenmill.preparation.planning.settings import Settings
 
 if TYPE_CHECKING:
-    from tokenmill.look.compare_tokenizers import Comparison
+    from tokenmill.look.tokenizers import Comparison
     from tokenmill.preparation.train_tokenizer import Training
 
 OUTPUT = {"section": "Output"}
@@ -24,11 +24,11 @@ SHOWN_SPECIALS = 12
 
 
 @click.group()
-def command() -> None:
+def tokenizer() -> None:
     """Train a tokenizer, show what is in one, or compare two on your text."""
 
 
-@command.command(cls=flags.SectionedCommand)
+@tokenizer.command(cls=flags.SectionedCommand)
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @value("-o --out_dir", "OUT", "Folder of the tokenizer", required=True, **OUTPUT)
 @switch("--overwrite", "Replace the tokenizer in OUT", **OUTPUT)
@@ -104,7 +104,7 @@ def _training_lines(out_dir: str, done: "Training", vocab_size: int) -> Iterator
         yield f"Wrote {out_dir.rstrip('/')}/tokenizer.json in {done.seconds:.1f} s ({rate})"
 
 
-@command.command(cls=OutcomeCommand)
+@tokenizer.command(cls=OutcomeCommand)
 @click.argument("name")
 @flags.settings_flags(Settings, only=("end_of_text", "token_pattern"))
 def show(name: str, end_of_text: str | None, token_pattern: str | None) -> Outcome:
@@ -118,7 +118,7 @@ def show(name: str, end_of_text: str | None, token_pattern: str | None) -> Outco
         tokenmill tokenizer show gpt2
         tokenmill tokenizer show tok/
     """
-    from tokenmill.look.tokenizer_facts import facts_of
+    from tokenmill.look.tokenizers import facts_of
     from tokenmill.tokens.load_tokenizer import load
 
     facts = facts_of(load(name, end_of_text=end_of_text, pattern=token_pattern))
@@ -144,7 +144,7 @@ def _fact_lines(facts: Any) -> list[str]:
     return [f"{label:<12}  {value}" for label, value in known.items()]
 
 
-@command.command(cls=OutcomeCommand)
+@tokenizer.command(cls=OutcomeCommand)
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
@@ -164,7 +164,7 @@ def compare(
         tokenmill tokenizer compare gpt2 tok/ corpus/*.jsonl
         tokenmill tokenizer compare tok-32k/ tok-64k/ held/ --html compare.html
     """
-    from tokenmill.look.compare_tokenizers import compare_tokenizers
+    from tokenmill.look.tokenizers import compare_tokenizers
 
     found = compare_tokenizers(first, second, inputs, **flags.given(options))
     notes = []

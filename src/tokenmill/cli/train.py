@@ -1,4 +1,4 @@
-"""`tokenmill train`: train a small GPT on token data."""
+"""`tokenmill train` and `sample`: train a small GPT on token data, and generate text with it."""
 
 import os
 import re
@@ -13,7 +13,7 @@ import click
 from tokenmill.base.suggest import closest
 from tokenmill.cli import flags
 from tokenmill.cli.flags import switch, value
-from tokenmill.cli.outcome import Outcome, as_flags, is_quiet
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, as_flags, is_quiet
 from tokenmill.errors import MissingExtraError
 from tokenmill.train.config import SOURCES, TrainConfig, load_config
 
@@ -133,4 +133,33 @@ def slurm(nodes: int, gpus: int, cpus: int, memory: str, time: str, words: tuple
     print(job.replace("TOKENMILL_PYTHON:-python", own_python), end="")
 
 
-command = flags.GroupWithMain(run_command, "train", {"slurm": "Print this training as a Slurm job"})
+@click.command(cls=OutcomeCommand)
+@click.argument("run")
+@value("--prompt", "TEXT", "Text to continue  [default: a new document]")
+@value("--max_new_tokens", "N", "At most so many", default=200)
+@value("--temperature", "X", "0 takes the likeliest token", default=0.8)
+@value("--top_k", "K", "Draw from the likeliest K; 0 from all", default=200)
+@value("--seed", "N", "Equal seeds give equal text", default=0)
+@value("--num_samples", "N", "With seeds SEED, SEED+1, ...", default=1)
+@value("--device", "NAME", "`cpu`, `cuda`, `cuda:1` or `mps`", default="auto")
+def sample(
+    run: str, prompt: str | None, top_k: int, seed: int, num_samples: int, **how: Any
+) -> Outcome:
+    """Generate text with the model of RUN, the folder that `tokenmill train` made.
+
+    \b
+    Examples:
+        tokenmill sample runs/gpt --prompt "def main("
+        tokenmill sample runs/gpt --temperature 0 --max_new_tokens 50
+    """
+    needs_torch("tokenmill sample")
+    from tokenmill.train.start import sample
+
+    samples = [
+        {"seed": s, "text": sample(run, prompt or "", top_k=top_k or None, seed=s, **how)}
+        for s in range(seed, seed + num_samples)
+    ]
+    return Outcome(samples, results=[str(each["text"]) for each in samples])
+
+
+train = flags.GroupWithMain(run_command, "train", {"slurm": "Print this training as a Slurm job"})

@@ -56,7 +56,6 @@ class Skips:
         return count
 
     def sample(self, place: int) -> int:
-        """Count the samples that are served from the places before this one."""
         return int(self.count_before(np.array([place]))[0])
 
 
@@ -84,7 +83,6 @@ class EditedOrder(Order):
         return None if self.end is None else self.skips.sample(self.end)
 
     def is_over(self, sample: int) -> bool:
-        """Return True if the order has ended before this sample."""
         return self.end is not None and self.skips.place(sample) > self.end
 
     def rows(self, samples: np.ndarray) -> Spans:
@@ -165,7 +163,6 @@ class GrownSource(SourceOrder):
 
     @property
     def samples_per_epoch(self) -> int:
-        """Samples of an epoch of the data as it is now."""
         return self.after.samples_per_epoch
 
     def facts(self) -> dict[str, int]:

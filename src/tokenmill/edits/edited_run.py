@@ -63,12 +63,10 @@ class EditedRun:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the order and its edits."""
         last = self.edits_json[-1:]
         return str(last[0]["fingerprint"]) if last else self.base.order_fingerprint
 
     def with_edits(self, records: Sequence[RecordedEdit]) -> "EditedRun":
-        """Return this run with more edits."""
         more = merge_edits([with_files(record, {}) for record in records], ())
         if self.edits and more and more[0].at < self.edits[-1].at:
             return EditedRun(self.base, merge_edits(self.edits, more))

@@ -58,7 +58,6 @@ class SourceUsage(NamedTuple):
 
     @property
     def used(self) -> int:
-        """Targets that were served, of all shards."""
         return sum(shard.used for shard in self.shards)
 
 
@@ -124,7 +123,6 @@ def _before_edges(
 
 
 def _inside(edges: Counts, firsts: Counts, stops: Counts) -> Counts:
-    """Count the tokens before each edge in some ranges."""
     return _beyond(edges, firsts) - _beyond(edges, stops)
 
 

@@ -29,7 +29,7 @@ from tokenmill.formats.held_out import is_named
 from tokenmill.formats.not_tokens import known_head, likely_dtype
 from tokenmill.formats.untrusted import head
 from tokenmill.hub.remote_files import OUR_FOLDER
-from tokenmill.look import document_traps, misread, overlap, shard_files, wrong_tokenizer
+from tokenmill.look import document_traps, overlap, shard_files, wrong_ids
 from tokenmill.look.inspect import open_splits
 from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample, Trap, spread
 from tokenmill.shards.manifest import STATE_FILE_NAME, Manifest
@@ -41,10 +41,10 @@ _FETCH = "fetch this file again, or write it again"
 _PREPARE = "fetch the dataset again, or prepare it again"
 Progress = Callable[[str, int], None]
 TrapCheck = Callable[[SplitSample], Iterator[Trap]]
-OF_READING: tuple[TrapCheck, ...] = (misread.headers, misread.wrong_type)
+OF_READING: tuple[TrapCheck, ...] = (wrong_ids.headers, wrong_ids.wrong_type)
 OF_CONTENT: tuple[TrapCheck, ...] = (
     *(shard_files.unfilled, shard_files.cut, shard_files.repeated),
-    *(wrong_tokenizer.numbers, wrong_tokenizer.texts),
+    *(wrong_ids.numbers, wrong_ids.texts),
     *(document_traps.doubled_ends, document_traps.missing_ends, document_traps.no_ends),
     *(document_traps.begin_tokens, document_traps.never_shuffled),
 )
@@ -114,7 +114,14 @@ def verify(
     except FormatError:
         return check  # the traps say why
     else:
-        _check_foreign(check, data, full, subset, progress)
+        check.format = data.format
+        check.shards = len(data.shards)
+        share = 1.0 if full else 0.0 if subset is None else share_of(subset)
+        for i in spread(math.ceil(share * check.shards), check.shards):
+            check.damaged += _check_shard(data, i)
+            check.shards_read += 1
+            if progress is not None:
+                progress(data.shards[i].file, data.files[i].file_bytes)
     if check.damaged:
         check.traps = []
     return check
@@ -147,19 +154,6 @@ def _check_ours(check: Check, full: bool, subset: str | None, progress: Progress
         check.damaged.insert(0, damage)
     except ImportError as error:
         check.notes.append(f"the stored tokenizer is compared by its hash only: {error}")
-
-
-def _check_foreign(
-    check: Check, data: TokenDataset, full: bool, subset: str | None, progress: Progress | None
-) -> None:
-    check.format = data.format
-    check.shards = len(data.shards)
-    share = 1.0 if full else 0.0 if subset is None else share_of(subset)
-    for i in spread(math.ceil(share * check.shards), check.shards):
-        check.damaged += _check_shard(data, i)
-        check.shards_read += 1
-        if progress is not None:
-            progress(data.shards[i].file, data.files[i].file_bytes)
 
 
 def _check_shard(data: TokenDataset, i: int) -> list[Finding]:
@@ -248,7 +242,7 @@ def _open(check: Check, open_options: dict[str, Any]) -> dict[str, TokenDataset]
 def _why_not_open(path: str, error: FormatError, open_options: dict[str, Any]) -> Trap:
     file = _first_file(path)
     if file is not None and open_options.get("format") and (what := known_head(head(file)[0])):
-        return misread.header_trap(str(file), head(file)[0], 2, what)
+        return wrong_ids.header_trap(str(file), head(file)[0], 2, what)
     return _trap(error, path)
 
 

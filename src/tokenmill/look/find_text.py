@@ -1,10 +1,8 @@
 """Find a text in token data.
 
-The ids of a text depend on what is around it, so looking for the ids of the text is not enough.
-But between two places where the tokenizer may be cut the ids are the same everywhere: these inner
-ids are looked for in the files as they are (about 1 GB/s), and each hit is decoded and compared. A
-text that is too short to have inner ids, or another kind of tokenizer, is looked for by decoding
-everything, in blocks.
+The ids of a text depend on what is around it. But between two places where the tokenizer may be cut
+they are the same everywhere: these inner ids are looked for in the files as they are (about
+1 GB/s), and each hit is decoded and compared. A text that has none is looked for by decoding all.
 """
 
 from collections.abc import Iterator
@@ -27,10 +25,14 @@ def find(
         raise ValueError("the text to look for is empty")
     data.decode(np.empty(0, data.dtype))  # says so when there is no tokenizer
     inner, before = _inner_ids(data, needle)
+    matches = _by_text(data, needle, start, stop)
     if len(inner):
-        yield from _by_ids(data, needle, inner, before, start, stop)
-    else:
-        yield from _by_text(data, needle, start, stop)
+        matches = _by_ids(data, needle, inner, before, start, stop)
+    done = -1
+    for match in matches:
+        if match.start > done:  # blocks overlap
+            yield match
+            done = match.start
 
 
 def _inner_ids(data: TokenDataset, needle: bytes) -> tuple[np.ndarray, int]:
@@ -48,7 +50,6 @@ def _by_ids(
     data: TokenDataset, needle: bytes, inner: np.ndarray, before: int, start: int, stop: int
 ) -> Iterator[range]:
     anchor = int(inner.argmax())  # large ids are rare ones
-    done = -1
     for low in range(start, stop, BLOCK_TOKENS):
         # Past the block on both sides, for a hit across its edge.
         first = max(start, low - len(inner))
@@ -60,20 +61,13 @@ def _by_ids(
             hit = first + begin
             # No token is empty: n tokens hold at least n bytes.
             around = (max(start, hit - before), min(hit + len(needle), stop))
-            for match in _in_range(data, *around, needle):
-                if done < match.start <= hit < match.stop:
-                    yield match
-                    done = match.start
+            yield from (match for match in _in_range(data, *around, needle) if hit in match)
 
 
 def _by_text(data: TokenDataset, needle: bytes, start: int, stop: int) -> Iterator[range]:
-    done = -1
     for low in range(start, stop, DECODE_TOKENS):
         high = min(low + DECODE_TOKENS + len(needle), stop)
-        for match in _in_range(data, low, high, needle):
-            if match.start > done:
-                yield match
-                done = match.start
+        yield from _in_range(data, low, high, needle)
 
 
 def _in_range(data: TokenDataset, low: int, high: int, needle: bytes) -> Iterator[range]:

@@ -252,7 +252,6 @@ def lines(known: Inspection) -> list[str]:
 
 
 def _rows(known: Inspection) -> Iterator[tuple[str, str]]:
-    """(name, value) of each line."""
     yield "path", one_line(known.path)
     yield "format", known.format
     yield "dtype", known.dtype
@@ -267,7 +266,11 @@ def _rows(known: Inspection) -> Iterator[tuple[str, str]]:
         yield "text", f"{known.bytes_per_token:.2f} bytes a token, from samples"
     width = max(len(name) for name in known.splits)
     for name, split in known.splits.items():
-        yield "split", f"{name:<{width}}  {_split_line(split)}"
+        documents = "" if split.documents is None else f"{plural(split.documents, 'document')}, "
+        size = f"{split.bytes:,} bytes in {plural(split.shards, 'shard')}"
+        part = " (part of a file)" if split.part_of_a_file else ""
+        counts = f"{plural(split.tokens, 'token')}, {documents}{size}{part}"
+        yield "split", f"{name:<{width}}  {counts}"
     for name, value in known.other_details().items():
         yield name.replace("_", " "), value
     for origin in known.fetched:
@@ -288,13 +291,6 @@ def _tokenizer_line(tokenizer: TokenizerInfo) -> str:
     if tokenizer.fingerprint is not None:
         parts.append(f"fingerprint {tokenizer.fingerprint[:12]}")
     return ", ".join(parts)
-
-
-def _split_line(split: SplitInfo) -> str:
-    documents = "" if split.documents is None else f"{plural(split.documents, 'document')}, "
-    size = f"{split.bytes:,} bytes in {plural(split.shards, 'shard')}"
-    part = " (part of a file)" if split.part_of_a_file else ""
-    return f"{plural(split.tokens, 'token')}, {documents}{size}{part}"
 
 
 def shown_setting(value: object) -> str:

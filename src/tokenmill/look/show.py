@@ -1,8 +1,7 @@
 """Documents, ranges of tokens and the batch of a step, as excerpts with their places.
 
-Text in a dataset is anybody's, so nothing that reaches a terminal can move it: control characters
-(C0, C1, the escape of ANSI sequences), marks that turn the direction of text, and bytes that are no
-character alone are written out: \\x1b.
+Text in a dataset is anybody's: control characters, marks that turn the direction of text, and bytes
+that are no character alone are written out (\\x1b), so that nothing can move a terminal.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -80,9 +80,4 @@ def trained_on(
 
 def documents_with(data: TokenDataset, text: str) -> list[int]:
     """Return the documents that contain a text, ascending."""
-    documents: list[int] = []
-    for match in find(data, text):
-        document = data.document_at(match.start)
-        if not documents or documents[-1] != document:
-            documents.append(document)
-    return documents
+    return list(dict.fromkeys(data.document_at(match.start) for match in find(data, text)))

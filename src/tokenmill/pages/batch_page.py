@@ -58,7 +58,6 @@ def _rows(view: View, made: Batch, here: Fields, row: int | None) -> Iterator[Ht
 
 
 def _summary(made: Batch) -> Html:
-    """Counts of the documents and masked targets of the batch."""
     if made.marks is None:
         return note("Nothing in this data says where documents end.")
     segments = made.marks.segments

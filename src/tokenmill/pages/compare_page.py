@@ -2,7 +2,7 @@
 
 from tokenmill.base.human import human_bytes, human_count, plural
 from tokenmill.base.markup import Html, join, tag, text
-from tokenmill.look.compare_tokenizers import Comparison, ScriptFigures
+from tokenmill.look.tokenizers import Comparison, ScriptFigures
 from tokenmill.pages import plots
 from tokenmill.pages.html import cards, note, offline_page, section, table
 

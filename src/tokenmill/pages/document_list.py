@@ -7,7 +7,7 @@ from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.markup import Html, join, tag
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.find_text import find
-from tokenmill.look.inspect import Inspection, SplitInfo, shown_setting
+from tokenmill.look.inspect import SplitInfo, shown_setting
 from tokenmill.pages import find_documents
 from tokenmill.pages.find_documents import Extent
 from tokenmill.pages.html import cards, coloured, facts, main_figures, note, preview, table
@@ -41,28 +41,24 @@ def overview(view: View) -> Page:
         )
         for name, split in known.splits.items()
     ]
+    made = {"format": known.format, "ids": known.dtype} | known.other_details()
+    if known.made:
+        made["sources"] = f"{known.made.sources:,} files, {known.made.source_bytes:,} bytes"
+        stated = known.made.settings | known.made.accounts
+        made |= {name: shown_setting(value) for name, value in stated.items()}
     body = join(
         figures,
         table(("split", "tokens", "documents", "shards", "files"), splits),
         tag("h2", f"First {find_documents.noun_of(view.data)}s of {view.split}"),
         rows(view, find_documents.page_of(view.data, FIRST)[0]),
         tag("h2", "How it was made"),
-        _made(known),
+        facts(made),
     )
     return Page(view.site.name, body)
 
 
 def _files(split: SplitInfo) -> str:
     return " ... ".join(dict.fromkeys(filter(None, (split.first_file, split.last_file))))
-
-
-def _made(known: Inspection) -> Html:
-    rows = {"format": known.format, "ids": known.dtype} | known.other_details()
-    if made := known.made:
-        rows["sources"] = f"{made.sources:,} files, {made.source_bytes:,} bytes"
-        stated = made.settings | made.accounts
-        rows |= {name: shown_setting(value) for name, value in stated.items()}
-    return facts(rows)
 
 
 def documents(view: View) -> Page:

@@ -114,7 +114,6 @@ def _parts(view: View, extent: Extent, first: int, last: int) -> Html | None:
 
 
 def _when(view: View, extent: Extent) -> Html:
-    """The steps that train on this document, by the settings of a form."""
     settings = OrderSettings.read(view.query)
     epoch = view.query.number("epoch", most=1 << 20) or 0
     named = [tag("input", type="hidden", name=k, value=v) for k, v in extent.query.items()]

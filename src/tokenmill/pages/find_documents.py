@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from tokenmill.dataset import TokenDataset
+from tokenmill.look.show import document_range
 from tokenmill.look.token_sample import ranges_within
 
 LOOK = 1 << 20  # tokens looked through for the end of one document, in both directions
@@ -55,12 +56,9 @@ def noun_of(data: TokenDataset) -> str:
 
 def numbered(data: TokenDataset, number: int) -> Extent:
     """Document `number`; needs an index."""
-    count = data.num_documents
-    if count is None:
+    if data.num_documents is None:
         raise ValueError("documents of this data have no numbers: it has no index")
-    if not 0 <= number < count:
-        raise ValueError(f"there is no document {number:,}: it has {count:,}, from 0")
-    return Extent(*data.document_range(number), number)
+    return Extent(*document_range(data, number), number)
 
 
 def holding(data: TokenDataset, position: int) -> Extent:
@@ -83,23 +81,17 @@ def page_of(
     data: TokenDataset, size: int, *, n: int | None = None, at: int | None = None
 ) -> tuple[list[Extent], Fields | None, Fields | None]:
     """`size` documents from number n, or from a token, on; then the pages before and after."""
-    if not data.num_tokens:
-        return [], None, None
-    if data.num_documents is None:
-        return _page_from(data, holding(data, at or 0).start, size)
-    first = n or 0 if at is None else data.document_at(at)
-    numbered(data, first)  # an error, if there is none
-    stop = min(first + size, data.num_documents)
-    before = {"n": max(0, first - size)} if first else None
-    after = {"n": stop} if stop < data.num_documents else None
-    return [numbered(data, number) for number in range(first, stop)], before, after
-
-
-def _page_from(
-    data: TokenDataset, start: int, size: int
-) -> tuple[list[Extent], Fields | None, Fields | None]:
-    """The same without an index, from this token on."""
     total = data.num_tokens
+    if not total:
+        return [], None, None
+    if data.num_documents is not None:
+        first = n or 0 if at is None else data.document_at(at)
+        numbered(data, first)  # an error, if there is none
+        stop = min(first + size, data.num_documents)
+        before = {"n": max(0, first - size)} if first else None
+        after = {"n": stop} if stop < data.num_documents else None
+        return [numbered(data, number) for number in range(first, stop)], before, after
+    start = holding(data, at or 0).start
     noun = noun_of(data)
     high = min(start + LOOK, total)
     bounds = [start, *_ends(data, start, high)[:size].tolist()]

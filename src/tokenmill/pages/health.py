@@ -59,7 +59,12 @@ def health_of(opened: OpenedData, sample: int) -> tuple[list[Answer], int]:
         "tokenizer": opened.tokenizer is not None,
         "train and val": "train" in splits and any(name.startswith("val") for name in splits),
     }
-    rows = [_files(result)]
+    damage = [
+        Trap(f.what, f.file, f"expected {f.expected}, found {f.found}", f.remedy)
+        for f in result.damaged
+    ]
+    what = "the manifest" if result.has_hashes else "what the files say of themselves"
+    rows = [("bad" if damage else "good", f"Sizes of files agree with {what}", damage)]
     if data.has_manifest:
         rows.append(_dropped(Manifest.load(opened.path).accounts))
     # Our own datasets keep the order of their sources: their windows are shuffled when read.
@@ -68,15 +73,6 @@ def health_of(opened: OpenedData, sample: int) -> tuple[list[Answer], int]:
     asked = {name for question in QUESTIONS for name in question.names}
     rows += [(_kind([f]), f.name, [f]) for f in result.traps if f.name not in asked]
     return rows, result.tokens_sampled
-
-
-def _files(result: Check) -> Answer:
-    findings = [
-        Trap(f.what, f.file, f"expected {f.expected}, found {f.found}", f.remedy)
-        for f in result.damaged
-    ]
-    what = "the manifest" if result.has_hashes else "what the files say of themselves"
-    return ("bad" if findings else "good", f"Sizes of files agree with {what}", findings)
 
 
 def _dropped(accounts: Mapping[str, Any]) -> Answer:

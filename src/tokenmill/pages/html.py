@@ -147,7 +147,6 @@ def _class(token: ShownToken, place: int) -> str:
 
 
 def _hover(token: ShownToken) -> list[str]:
-    """The id, and the bytes where there are any."""
     if token.special:
         return [f"id {token.id:,} (special)"]
     if token.data == b"<%d>" % token.id:  # shown for an id without a tokenizer

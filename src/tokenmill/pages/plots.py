@@ -26,10 +26,9 @@ def length_bars(lengths: np.ndarray) -> Html:
     for power in range(int(octaves.min()), len(counts)):
         least = 1 << power
         span = "1 token" if power == 0 else f"{least:,} to {2 * least - 1:,} tokens"
-        words = (
-            f"{plural(int(counts[power]), 'document')}, {shares[power]:.1%} of tokens up to here"
-        )
-        rows.append((text(span), float(counts[power]), words))
+        count = int(counts[power])
+        words = f"{plural(count, 'document')}, {shares[power]:.1%} of tokens up to here"
+        rows.append((text(span), float(count), words))
     return bars(rows)
 
 

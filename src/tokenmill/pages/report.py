@@ -74,7 +74,6 @@ def report(
     """
     opened = OpenedData(path, **open_options)
     splits = opened.splits
-    tokenizer = opened.tokenizer
     known = opened.known
     made = known.made
     name = opened.name
@@ -88,7 +87,7 @@ def report(
         section("Health", health_list(answers)),
         _lengths(splits, sample),
         _pair(_top_tokens(opened, counts), _vocabulary(known, counts)),
-        _pair(_splits(known), _compression(splits, tokenizer)),
+        _pair(_splits(known), _compression(splits, opened.tokenizer)),
         _pair(_accounts(made), _repeated(opened, made)) if made else None,
         None if usage is None else _usage(usage),
         _samples(opened),
@@ -326,15 +325,13 @@ def _repeated(opened: OpenedData, made: Made) -> Html:
         words = f"{repeated:,} of {compared:,} documents compared are equal to an earlier one"
         parts.append(tag("p", f"{words}, token for token."))
         if repeated:
-            parts += _why_repeated(opened, most_often, made.settings)
+            parts += _why_repeated(opened, most_often, made)
     return section("Duplicates", *parts)
 
 
-def _why_repeated(
-    opened: OpenedData, most_often: Repeated, settings: dict[str, Any]
-) -> Iterator[Html]:
+def _why_repeated(opened: OpenedData, most_often: Repeated, made: Made) -> Iterator[Html]:
     """The reason why equal documents are in the data, and those that are there most often."""
-    shortest = settings.get("dedup_min_chars", 16)
+    shortest = made.settings.get("dedup_min_chars", 16)
     why = {
         "none": "They were kept: nothing was compared when the dataset was made.",
         "lines": "They were kept: --dedup lines compares lines, not documents, and a line of "
@@ -342,7 +339,7 @@ def _why_repeated(
         "--dedup documents drops them.",
         "documents": "Duplicates were dropped when the dataset was made; these are parts of "
         "documents that were cut, or were written in another way.",
-    }.get(settings.get("dedup", ""))
+    }.get(made.settings.get("dedup", ""))
     if why:
         yield note(why)
     rows: list[tuple[object, ...]] = []

@@ -22,7 +22,8 @@ from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.limits import PER_DRIVER
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stage_table import Preparation, Stage
-from tokenmill.preparation.stages.decide import DROPPED, Decision, decisions_on
+from tokenmill.preparation.stages.decide import DROPPED, decisions_on
+from tokenmill.preparation.stages.duplicates import Search
 from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.tokens.words import END, WordCounter
@@ -43,9 +44,9 @@ def count_all_words(this: Preparation) -> tuple[list[Path], dict[str, int]]:
     """Run both stages; return files of all words, each word once, and counts of their text."""
     num_parts = len(load_parts(this.out_dir))
     num_partitions = min(MOST_PARTITIONS, -(-this.plan.bytes_in // TEXT_PER_PARTITION))
-    decision = Decision(by_hash=False, documents=this.documents)
     size = max(1, min(MOST_PARTS_PER_GROUP, num_parts // GROUPS))
-    groups = this.run_tasks(WORDS, -(-num_parts // size), size, num_partitions, decision)
+    num_groups = -(-num_parts // size)
+    groups = list(this.run_tasks(WORDS, num_groups, size, num_partitions, this.documents))
     files = [file for group in groups for file in group["files"]]
     sums = this.run_tasks(ADD_WORDS, num_partitions, files)
     folder = this.plan.workspace.path("all-words", "")
@@ -54,7 +55,7 @@ def count_all_words(this: Preparation) -> tuple[list[Path], dict[str, int]]:
 
 
 def count_words(
-    out_dir: str, group: int, size: int, num_partitions: int, decision: Decision
+    out_dir: str, group: int, size: int, num_partitions: int, repeated: Search | None
 ) -> Receipt:
     """Task: leave the words of a group of `size` parts, in one file or several."""
     plan = load_plan(out_dir)
@@ -68,7 +69,7 @@ def count_words(
 
     counter = WordCounter(str(plan.settings.token_pattern), write_file)
     for part in range(group * size, min((group + 1) * size, num_parts)):
-        for text in _kept_text(plan, part, decision):
+        for text in _kept_text(plan, part, repeated):
             counter.add(text.data)
             num_ends = int(np.count_nonzero(text == END))
             facts["documents"] += num_ends
@@ -116,10 +117,10 @@ def read_words(path: Path, partition: int) -> dict[str, int]:
     return words
 
 
-def _kept_text(plan: Plan, part: int, decision: Decision) -> Iterator[np.ndarray[Any, Any]]:
+def _kept_text(plan: Plan, part: int, repeated: Search | None) -> Iterator[np.ndarray[Any, Any]]:
     """Yield the documents of a part that are kept, some at a time, as bytes with END after each."""
     described = load_parts(plan.workspace.out_dir)[part]
-    is_kept = decisions_on(plan, part, decision) != DROPPED
+    is_kept = decisions_on(plan, part, repeated, by_hash=False) != DROPPED
     if len(described.files) > 1:  # one long document, in files that end where it may be cut
         for ids in described.token_arrays(plan) if is_kept[0] else ():
             yield _as_text(plan, ids)

@@ -27,6 +27,7 @@ from tokenmill.preparation.planning.settings import Details, Run, Settings, Sett
 from tokenmill.preparation.prepare import choose_inputs, make_plan, publish, run_stages
 from tokenmill.preparation.stage_table import stages_for
 from tokenmill.preparation.stages.accounts import Summary
+from tokenmill.preparation.workspace.existing_dataset import find_done
 from tokenmill.preparation.workspace.target import Swap, Target, hold_workspace, open_target
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
@@ -73,7 +74,7 @@ def plan(
     given = details.added_to(settings)
     with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
         wanted, sources = choose_inputs(target, inputs, val_input, given, run)
-        if done := target.already_done(wanted, sources):
+        if done := find_done(target, wanted, sources):
             return done
         plan = make_plan(target, wanted, sources, given, memory, run)
         decide_limits(plan, memory)
@@ -91,7 +92,7 @@ def work(
 ) -> JobReport:
     """Run the tasks of one part, stage after stage, until one needs what others have not done.
 
-    `wait` is for parts that run at the same time: so many seconds one waits for the others.
+    `wait` is how many seconds to wait for parts that run at the same time.
     """
     if (found := open_run(folder)) is None:
         return JobReport([], finished=True)

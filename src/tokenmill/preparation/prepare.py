@@ -28,24 +28,15 @@ from tokenmill.preparation.planning.inputs import (
 from tokenmill.preparation.planning.plan import PREVIOUS_FILE, Plan, begin, keep_tokenizer
 from tokenmill.preparation.planning.settings import Details, Run, Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import Preparation
-from tokenmill.preparation.stages.accounts import (
-    PreparationOutcome,
-    Summary,
-    check_accounts,
-    summarize,
-)
+from tokenmill.preparation.stages.accounts import PreparationOutcome, Summary, check_accounts
 from tokenmill.preparation.stages.commit import commit
 from tokenmill.preparation.stages.decide import choose_split, make_layout
 from tokenmill.preparation.stages.encode import encode_unit, load_parts
+from tokenmill.preparation.workspace import existing_dataset
 from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.shards.manifest import Manifest, SourceEntry
+from tokenmill.text.inputs import units
 from tokenmill.text.inputs.open_input import TOKENS, Source
-from tokenmill.text.inputs.units import (
-    choose_unit_bytes,
-    cut_into_units,
-    group_small_files,
-    worth_unpacking,
-)
 from tokenmill.tokens.tokenizer import say_if_slow
 
 
@@ -84,7 +75,7 @@ def prepare(
     given = details.added_to(settings)
     with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
         wanted, sources = choose_inputs(target, inputs, val_input, given, run)
-        summary = target.already_done(wanted, sources)
+        summary = existing_dataset.find_done(target, wanted, sources)
         if summary is None:
             plan = make_plan(target, wanted, sources, given, memory, run)
             summary = carry_out(plan, target, memory, engine, run)
@@ -107,7 +98,7 @@ def choose_inputs(
         held_out = held_out_inputs(val_input)
         if target.previous is None:
             given = {"val_fraction": 0.0, **given}
-    settings = target.settings(given)
+    settings = existing_dataset.settings_for(target, given)
     sources = find_inputs(
         inputs, held_out, target.out_dir, target.workspace, settings, run.progress
     )
@@ -127,10 +118,23 @@ def make_plan(
     run: Run,
 ) -> Plan:
     """Write the plan, or resume the same one."""
-    plan = target.plan(settings, sources, memory.chunk_bytes)
-    plan = cut_inputs(plan, choose_unit_bytes(sources, run.unit_bytes))
+    keeps_apart = any(source.split and source.kind != TOKENS for source in sources)
+    if target.previous is not None:
+        keeps_apart |= bool(existing_dataset.recorded_held_out(target.previous))
+    plan = Plan(
+        target.workspace,
+        settings,
+        tuple(sources),
+        units=(),
+        chunk_bytes=memory.chunk_bytes,
+        previous=target.previous_hash,
+        destination=target.destination,
+        keeps_apart=keeps_apart,
+        folder=target.folder_for(settings, sources),
+    )
+    plan = cut_inputs(plan, units.choose_unit_bytes(sources, run.unit_bytes))
     limits.check_space(plan)
-    tokenizer = target.tokenizer(settings, given)
+    tokenizer = existing_dataset.tokenizer_for(target, settings, given)
     say = run.progress.say
     if tokenizer is not None:
         say_if_slow(tokenizer, say)
@@ -146,9 +150,9 @@ def cut_inputs(plan: Plan, unit_bytes: int) -> Plan:
         from tokenmill.preparation.stages.token_inputs import cut_into_documents
 
         return replace(plan, units=tuple(cut_into_documents(plan.sources, unit_bytes)))
-    unpacked = worth_unpacking(plan.sources) if limits.has_room_for_text(plan) else []
-    units = cut_into_units(plan.sources, unit_bytes, unpacked=unpacked)
-    return replace(plan, units=tuple(group_small_files(units, plan.sources, unit_bytes)))
+    unpacked = units.worth_unpacking(plan.sources) if limits.has_room_for_text(plan) else []
+    cut = units.cut_into_units(plan.sources, unit_bytes, unpacked=unpacked)
+    return replace(plan, units=tuple(units.group_small_files(cut, plan.sources, unit_bytes)))
 
 
 def carry_out(
@@ -183,23 +187,23 @@ def run_stages(
 ) -> PreparationOutcome:
     """Run all stages but the last, in order; one that the plan does not need has no receipts.
 
-    Finished tasks are known by their receipts and not repeated. Numbered jobs come through here
-    as well: with their executor, a stage that other jobs have not finished ends the run.
+    With the executor of numbered jobs, a stage that other jobs have not finished ends the run.
     """
     this = Preparation(plan, previous, executor, progress)
     find_documents(this)
-    was_by_hash = previous is not None and previous.settings.get("split") == "hash"
-    counts = this.run("decide")
     # Where documents were split by hash before, each keeps its split.
-    decision, decided = choose_split(plan, this.first_decision, counts, by_hash=was_by_hash)
-    this.layout = make_layout(plan, decision, decided.tokens, first=this.first)
-    return PreparationOutcome.of(plan, decision, decided, this.run("assemble"))
+    was_by_hash = previous is not None and previous.settings.get("split") == "hash"
+    by_hash, decided = choose_split(plan, this.run("decide"), was_by_hash=was_by_hash)
+    this.layout = make_layout(
+        plan, this.documents, decided.tokens, by_hash=by_hash, first=this.first
+    )
+    return PreparationOutcome.of(plan, decided, this.run("assemble"), by_hash=by_hash)
 
 
 def find_documents(this: Preparation) -> None:
     """Run the stages up to where all documents are encoded and repeated ones are known."""
     this.run("unpack")
-    if receipts := this.run("characters"):
+    if receipts := list(this.run("characters")):
         from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 
         characters = set().union(*(receipt["characters"] for receipt in receipts))
@@ -218,15 +222,10 @@ def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
     known_sources: Sequence[SourceEntry] = ()
     notes = outcome.notes(plan)
     if target.previous is not None:
-        from tokenmill.preparation.workspace.existing_dataset import (
-            all_sources,
-            notes_on_known_inputs,
-        )
-
-        known_sources = all_sources(target)
-        notes = notes_on_known_inputs(known_sources, plan) + notes
+        known_sources = existing_dataset.all_sources(target)
+        notes = existing_dataset.notes_on_known_inputs(known_sources, plan) + notes
     manifest = commit(plan, target.previous, known_sources, outcome)
-    summary = summarize(target.name, manifest, notes)
+    summary = Summary.of(target.name, manifest, notes)
     summary.bad_input = outcome.bad_input
     if plan.settings.clean:
         from tokenmill.preparation.stages.cleaned_text import changed_lines

@@ -203,7 +203,7 @@ class TextArray:
         if self.work_folder.exists():  # its run was killed after the array was in its place
             with suppress(LockedError), _hold_work_folder(self.work_folder):
                 pass
-        return self._result(len(ids), 0, None, kept=True)
+        return self._result(len(ids), 0, None)
 
     def _made_with(self) -> dict[str, str]:
         """Return what the array that is there was made with; nothing where that is not known."""
@@ -213,19 +213,17 @@ class TextArray:
         except (OSError, ValueError, KeyError, TypeError):
             return {}
 
-    def _result(
-        self, num_tokens: int, num_documents: int, num_characters: int | None, *, kept: bool = False
-    ) -> Pretokenized:
+    def _result(self, tokens: int, documents: int, characters: int | None) -> Pretokenized:
         return Pretokenized(
             text=self.source.name,
             npy=str(self.npy),
             tokenizer=self.tokenizer.name,
             dtype=self.dtype.name,
-            tokens=num_tokens,
-            documents=num_documents,
-            characters=num_characters,
+            tokens=tokens,
+            documents=documents,
+            characters=characters,
             bytes=self.npy.stat().st_size,
-            kept=kept,
+            kept=characters is None,
         )
 
 

@@ -17,6 +17,7 @@ from tokenmill.preparation.planning.settings import Details, Run, Settings, Sett
 from tokenmill.preparation.prepare import carry_out, make_plan
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.stages.token_inputs import find_splits
+from tokenmill.preparation.workspace.existing_dataset import find_done
 from tokenmill.preparation.workspace.target import open_target
 
 TAKEN = ("tokenizer", "end_of_text", "begin_token", "dtype", "tokens_per_shard", "compress",
@@ -54,9 +55,9 @@ def retokenize(
                 f"{target.name} is both the dataset to read and the one to write",
                 hint="name another folder for the new dataset; nothing was written or removed",
             )
-        wanted = target.settings(given)
+        wanted = Settings(**given)
         sources = find_splits(src)
-        summary = target.already_done(wanted, sources)
+        summary = find_done(target, wanted, sources)
         if summary is None:
             plan = make_plan(target, wanted, sources, given, memory, run)
             summary = carry_out(plan, target, memory, Engine(workers=workers), run)

@@ -17,10 +17,11 @@ from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.executor import Executor, Tasks, WorkerDiedError
 from tokenmill.preparation.planning.limits import has_room_for_text
 from tokenmill.preparation.planning.plan import Plan
-from tokenmill.preparation.stages.decide import Decision, Layout
+from tokenmill.preparation.stages.decide import Layout
 from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.stages.parts import split_of
-from tokenmill.preparation.workspace.receipt_log import Receipt, StageReceipts
+from tokenmill.preparation.workspace.existing_dataset import recorded_held_out
+from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.shards.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -62,11 +63,6 @@ class Preparation:
     def keep_text(self) -> bool:
         return has_room_for_text(self.plan)
 
-    @property
-    def first_decision(self) -> Decision:
-        """All documents by hash, to count what that would give."""
-        return Decision(by_hash=True, documents=self.documents)
-
     def find_repeated(self, kind: str, num_units: int) -> None:
         """Find repeated lines or documents, if that is needed, in `num_units` units or parts."""
         from tokenmill.preparation.stages.duplicates import Search
@@ -85,8 +81,6 @@ class Preparation:
             return None
         held_out = []
         if self.previous is not None:
-            from tokenmill.preparation.workspace.existing_dataset import recorded_held_out
-
             from_files = recorded_held_out(self.previous)
             start = 0
             for name, split in self.previous.splits.items():
@@ -97,14 +91,14 @@ class Preparation:
         num_held_out = sum(split_of(self.plan, part) is not None for part in parts)
         return [*held_out, (self.first, self.first + num_held_out)]
 
-    def run(self, name: str) -> StageReceipts:
+    def run(self, name: str) -> Iterator[Receipt]:
         """Return the receipts of a stage, in the order of its tasks; none if it is not needed."""
         stage = next(stage for stage in STAGES if stage.name == name)
         num_tasks = NUM_TASKS[stage.per](self) if stage.when(self.plan) else 0
         shared = [getattr(self, name) for name in stage.shared] if num_tasks else []
         return self.run_tasks(stage, num_tasks, *shared)
 
-    def run_tasks(self, stage: "Stage", num_tasks: int, *shared: Any) -> StageReceipts:
+    def run_tasks(self, stage: "Stage", num_tasks: int, *shared: Any) -> Iterator[Receipt]:
         """Run all tasks of a stage; those done before are known by their receipts, and not run."""
         names = [stage.receipt.format(number=n, unit=self.first + n) for n in range(num_tasks)]
         if names:
@@ -125,10 +119,7 @@ class Preparation:
         names: Sequence[str],
         whose: Callable[[int], bool] = lambda number: True,
     ) -> list[int]:
-        """Return the numbers of tasks without a receipt.
-
-        For those that `whose` chooses, the files that the receipt names are looked at as well.
-        """
+        """Return the tasks without a receipt; where `whose` says so, or without its files."""
         workspace = self.plan.workspace
         logs = workspace.logs(stage.folder)
         logs.refresh()
@@ -215,7 +206,7 @@ STAGES = (
           lambda plan: bool(plan.packed_sources)),
     Stage("characters", "stages.unit_text.find_characters", UNIT, "characters",
           lambda plan: plan.settings.tokenizer == "chars" and not plan.previous),
-    Stage("existing-lines", "stages.duplicates.hash_existing_lines", OLD_SHARD, "lines",
+    Stage("existing-lines", "stages.duplicates.hash_existing", OLD_SHARD, "lines",
           lambda plan: bool(plan.previous) and plan.compares_lines, ("lines",)),
     Stage("lines", "stages.cleaned_text.hash_lines", UNIT, "lines",
           lambda plan: plan.compares_lines, ("lines", "keep_text"), "{unit}"),
@@ -223,13 +214,13 @@ STAGES = (
           lambda plan: plan.compares_lines, ("lines",), "search-{number}"),
     Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines",)),
     Stage("join", "stages.encode.join_units", "preparation", "joined"),
-    Stage("existing-documents", "stages.duplicates.hash_existing_documents", OLD_SHARD, "documents",
+    Stage("existing-documents", "stages.duplicates.hash_existing", OLD_SHARD, "documents",
           lambda plan: bool(plan.previous) and plan.compares_documents, ("documents",)),
     Stage("documents", "stages.duplicates.hash_documents", PART, "documents",
           lambda plan: plan.compares_documents, ("documents",), "{unit}"),
     Stage("document-duplicates", "stages.duplicates.search_partition", DOCUMENTS, "documents",
           lambda plan: plan.compares_documents, ("documents",), "search-{number}"),
-    Stage("decide", "stages.decide.count_decisions", PART, "decisions", shared=("first_decision",)),
+    Stage("decide", "stages.decide.count_decisions", PART, "decisions", shared=("documents",)),
     Stage("assemble", "stages.assemble.assemble_shard", SHARD, "shards"),
 )
 # fmt: on

@@ -89,10 +89,7 @@ def _refuse_inside(out: Path, sources: list[Source]) -> None:
 
 
 def _keep_standard_input(workspace: Workspace, progress: Progress) -> Path:
-    """Write standard input to a file that is named by its content, and has no time of change.
-
-    So the same text piped again is the same input.
-    """
+    """Write standard input to a file named by its content: piped again, it is the same input."""
     stream = getattr(sys.stdin, "buffer", None)  # None: the process was started without one
     if stream is None:
         raise PrepareError(

@@ -14,7 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -137,7 +137,7 @@ def decide_limits(plan: Plan, memory: Memory) -> int:
     limits = Limits(memory.max_ram, plan.settings.on_bad_input, encoding)
     found = load_limits(plan.workspace)
     if found.on_bad_input == "error" or limits.on_bad_input == "error":
-        keep(plan.workspace.root / LIMITS_FILE, orjson.dumps(asdict(limits)))
+        keep(plan.workspace.root / LIMITS_FILE, orjson.dumps(limits))
     else:
         limits = found
     if memory.max_ram is None:

@@ -1,7 +1,4 @@
-"""What a preparation is asked to do.
-
-`Settings` may change bytes of the result. `Run` may not: memory, machines, folders.
-"""
+"""What a preparation is asked to do: `Settings` may change bytes of the result, `Run` may not."""
 
 import os
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ from typing import Any
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan
-from tokenmill.preparation.stages.decide import DROPPED, Decided, Decision
+from tokenmill.preparation.stages.decide import DROPPED, Decided
 from tokenmill.preparation.stages.encode import encoded_units, load_parts
 from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
@@ -47,7 +47,7 @@ class PreparationOutcome:
 
     @classmethod
     def of(
-        cls, plan: Plan, decision: Decision, decided: Decided, receipts: Iterable[Receipt]
+        cls, plan: Plan, decided: Decided, receipts: Iterable[Receipt], *, by_hash: bool
     ) -> "PreparationOutcome":
         """Sum up what the stages left; `receipts` are those of the shards."""
         counts, dropped = Counter[str](), Counter[str]()
@@ -69,7 +69,7 @@ class PreparationOutcome:
             entry = ShardEntry.from_json(shard["entry"])
             splits.setdefault(shard["split"], []).append(entry)
             cut_documents += shard["cut_document"]
-        split = "hash" if decision.by_hash else "end"
+        split = "hash" if by_hash else "end"
         without = "files" if plan.held_out_splits else "none"
         return cls(
             splits={name: SplitEntry.of(tuple(entries)) for name, entries in splits.items()},
@@ -197,38 +197,38 @@ class Summary:
     named_splits: dict[str, dict[str, int]] = field(default_factory=dict)
     """Tokens, documents and shards of each validation set that has a name, such as val_code."""
 
+    @classmethod
+    def of(cls, out_dir: str, manifest: Manifest, notes: list[str]) -> "Summary":
+        """Read the outcome off the manifest."""
+        accounts = manifest.accounts
+        if manifest.is_packed:
+            shards = manifest.shards
+            plain = sum(shard.num_bytes + shard.ends.num_bytes for shard in shards)
+            there = sum(file.num_bytes for shard in shards for file in shard.files)
+            size = f"{human_bytes(there)} on disk, {there / plain:.2f} of the plain size"
+            notes = [*notes, f"compressed: {size}"]
+        train, val = (manifest.splits.get(name, SplitEntry.of(())) for name in ("train", "val"))
+        return cls(
+            out_dir=out_dir,
+            **{name: accounts[name] for name in _COUNTS},
+            dropped=dict(accounts["dropped"]),
+            train_tokens=train.num_tokens,
+            val_tokens=val.num_tokens,
+            train_shards=len(train.shards),
+            val_shards=len(val.shards),
+            dtype=manifest.dtype,
+            notes=notes,
+            named_splits={
+                name: {
+                    "tokens": split.num_tokens,
+                    "documents": split.num_documents,
+                    "shards": len(split.shards),
+                }
+                for name, split in manifest.splits.items()
+                if name not in ("train", "val")
+            },
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Plain values; a folder whose name is not UTF-8 is escaped, as in messages."""
         return {**asdict(self), "out_dir": printable(self.out_dir)}
-
-
-def summarize(out_dir: str, manifest: Manifest, notes: list[str]) -> Summary:
-    """Read the outcome off the manifest."""
-    accounts = manifest.accounts
-    if manifest.is_packed:
-        shards = manifest.shards
-        plain = sum(shard.num_bytes + shard.ends.num_bytes for shard in shards)
-        there = sum(file.num_bytes for shard in shards for file in shard.files)
-        size = f"{human_bytes(there)} on disk, {there / plain:.2f} of the plain size"
-        notes = [*notes, f"compressed: {size}"]
-    train, val = (manifest.splits.get(name, SplitEntry.of(())) for name in ("train", "val"))
-    return Summary(
-        out_dir=out_dir,
-        **{name: accounts[name] for name in _COUNTS},
-        dropped=dict(accounts["dropped"]),
-        train_tokens=train.num_tokens,
-        val_tokens=val.num_tokens,
-        train_shards=len(train.shards),
-        val_shards=len(val.shards),
-        dtype=manifest.dtype,
-        notes=notes,
-        named_splits={
-            name: {
-                "tokens": split.num_tokens,
-                "documents": split.num_documents,
-                "shards": len(split.shards),
-            }
-            for name, split in manifest.splits.items()
-            if name not in ("train", "val")
-        },
-    )

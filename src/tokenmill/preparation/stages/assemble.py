@@ -1,7 +1,7 @@
 """assemble(shard): copy kept documents into the shard, hash it, read it back, rename.
 
-Which tokens a shard holds is arithmetic on the totals of the parts (`shards/layout.py`), so every
-shard is a task of its own. For `pretokenize.py`, all ids go into one `.npy` instead.
+Which tokens a shard holds is arithmetic on the totals of the parts (`shards/layout.py`), so each
+shard is one task. For `pretokenize.py`, all ids go into one `.npy` instead.
 """
 
 import io
@@ -51,7 +51,7 @@ def _write_tokens(
         begins = int(layout.part_starts[shard.axis][part]) - shard.start
         described = load_parts(plan.workspace.out_dir)[part]
         lengths = described.rows(plan)["length"].astype(np.int64)
-        kept = decisions_on(plan, part, layout.decision) == shard.axis
+        kept = decisions_on(plan, part, layout.repeated, by_hash=layout.by_hash) == shard.axis
         if not kept.any():
             continue
         place = begins  # in the shard; before it begins, or after it ends, nothing is written

@@ -23,7 +23,12 @@ from tokenmill.errors import TokenmillError
 from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import Hashed, Search
-from tokenmill.preparation.stages.unit_text import naming_source, read_chunks, read_first_chunk
+from tokenmill.preparation.stages.unit_text import (
+    kept_file,
+    naming_source,
+    read_chunks,
+    read_first_chunk,
+)
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.cleaning.clean import clean
 from tokenmill.text.cleaning.clean_chunks import (
@@ -93,11 +98,6 @@ def cleaned_text(plan: Plan, unit: int, lines: Search | None) -> Iterator[Chunk]
         if file is not None:
             chunks = _kept_chunks(plan, unit, file, receipt["kept"])
     return drop_lines(chunks, repeated, normalize=plan.settings.clean)
-
-
-def kept_file(plan: Plan, unit: int) -> Path:
-    """Return the path of the text that may be kept for a unit."""
-    return plan.workspace.path("lines", f"{unit}.text")
 
 
 def _open_whole(path: Path, digest: str | None) -> IO[bytes] | None:

@@ -1,5 +1,6 @@
 """commit: tokenizer, card and manifest are written, the manifest last."""
 
+import itertools
 import os
 import re
 import shlex
@@ -10,12 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tokenmill.base.atomic import new_file, sync_file, sync_folder
+import orjson
+import xxhash
+
+from tokenmill.base.atomic import new_file, sync_file, sync_folder, write_atomically
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
 from tokenmill.shards.card import write_tokenizer_and_card
-from tokenmill.shards.manifest import Manifest, SourceEntry, SplitEntry, TokenizerEntry
+from tokenmill.shards.manifest import FileEntry, Manifest, SourceEntry, SplitEntry, TokenizerEntry
 
 _SYNCED_AT_ONCE = 16
 _FEW = 4  # are synced before threads are imported
@@ -29,10 +33,7 @@ def commit(
     known_sources: Sequence[SourceEntry],
     outcome: PreparationOutcome,
 ) -> Manifest:
-    """Write tokenizer, card and manifest, the last one last.
-
-    `known_sources` are all inputs of the dataset that is added to.
-    """
+    """Write tokenizer, card, manifest; `known_sources` are those of the dataset added to."""
     out = plan.workspace.out_dir
     state = (plan.workspace.root / "tokenizer.json").read_bytes()
     sources = list(known_sources)
@@ -57,8 +58,6 @@ def commit(
         manifest = _together(previous, manifest)
     manifest = replace(manifest, sources=tuple(sources), sources_file=None)
     if len(sources) > MOST_LISTED:
-        from tokenmill.preparation.workspace.existing_dataset import list_in_file
-
         manifest = list_in_file(manifest, out, plan.folder)
     write_tokenizer_and_card(out, manifest, state, _command(plan))
     if plan.destination is None:
@@ -70,6 +69,37 @@ def commit(
         if manifest.sources_file is None or path.name != manifest.sources_file.file:
             path.unlink()
     return manifest
+
+
+def list_in_file(manifest: Manifest, out: Path, folder: str) -> Manifest:
+    """Write the list of many sources, and return the manifest with their folders instead."""
+    data = b"".join(orjson.dumps(source.to_json()) + b"\n" for source in manifest.sources)
+    name = f"{folder}sources-{xxhash.xxh3_64_hexdigest(data)}.jsonl"
+    write_atomically(out / name, data)
+    listed = FileEntry(name, len(data), xxhash.xxh3_128_hexdigest(data))
+    return replace(manifest, sources=by_folder(manifest.sources), sources_file=listed)
+
+
+def by_folder(sources: Sequence[SourceEntry]) -> tuple[SourceEntry, ...]:
+    """Join neighbours in one folder; at the greatest depth that gives at most `MOST_LISTED`."""
+    depth = max(source.name.count("/") for source in sources)
+    while len(joined := _joined(sources, depth)) > MOST_LISTED and depth:
+        depth -= 1
+    return joined
+
+
+def _joined(sources: Sequence[SourceEntry], depth: int) -> tuple[SourceEntry, ...]:
+    def folder_of(source: SourceEntry) -> str:
+        return "".join(f"{part}/" for part in source.name.split("/")[:-1][:depth]) or "./"
+
+    joined = []
+    for folder, group in itertools.groupby(sources, folder_of):
+        files = list(group)
+        num_bytes = sum(file.num_bytes for file in files)
+        num_documents = sum(file.num_documents for file in files)
+        together = SourceEntry(folder, num_bytes, num_documents, len(files))
+        joined.append(together if len(files) > 1 else files[0])
+    return tuple(joined)
 
 
 def _sync_shards(out: Path, splits: Mapping[str, SplitEntry]) -> None:

@@ -8,7 +8,7 @@ From the decisions follows the layout: which tokens go to which shard.
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,16 +33,6 @@ LAYOUT_FILE = "layout.json"
 ENOUGH_VAL_DOCUMENTS = 10  # fewer expected in validation: hold out the end of the axis instead
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What the decision on a document depends on, besides its own hash and place."""
-
-    by_hash: bool
-    """Whether the split is by hash; else all go to one axis."""
-    documents: "Search | None"
-    """Repeated documents, when they are to be dropped."""
-
-
 class Decided(NamedTuple):
     """What goes where: to an axis, or DROPPED."""
 
@@ -50,11 +40,11 @@ class Decided(NamedTuple):
     documents: np.ndarray  # (parts, axes) int64
 
 
-def count_decisions(out_dir: str, part: int, decision: Decision) -> Receipt:
-    """Task: how many tokens and documents of a part go where."""
+def count_decisions(out_dir: str, part: int, repeated: "Search | None") -> Receipt:
+    """Task: how many tokens and documents of a part go where, if the split is by hash."""
     plan = load_plan(out_dir)
     lengths = load_parts(out_dir)[part].rows(plan)["length"].astype(np.int64)
-    decisions = decisions_on(plan, part, decision)
+    decisions = decisions_on(plan, part, repeated, by_hash=True)
     axes = range(FROM_FILES + len(plan.held_out_splits))
     counts = {
         "tokens": [int(lengths[decisions == axis].sum()) for axis in axes],
@@ -64,40 +54,42 @@ def count_decisions(out_dir: str, part: int, decision: Decision) -> Receipt:
 
 
 def choose_split(
-    plan: Plan, decision: Decision, receipts: Iterable[Receipt], *, by_hash: bool
-) -> tuple[Decision, Decided]:
-    """Keep the split by hash if it must be (`by_hash`) or there are enough documents for it."""
+    plan: Plan, receipts: Iterable[Receipt], *, was_by_hash: bool
+) -> tuple[bool, Decided]:
+    """Split by hash if it was so before, or if there are enough documents for it."""
     axes = FROM_FILES + len(plan.held_out_splits)
     counts = [(receipt["tokens"], receipt["documents"]) for receipt in receipts]
     # (parts, tokens or documents, axes)
     per_part = np.array(counts, np.int64).reshape(-1, 2, axes)
     num_documents = int(per_part[:, 1, [TRAIN, VAL]].sum())
-    if not by_hash and num_documents * plan.settings.val_fraction < ENOUGH_VAL_DOCUMENTS:
-        decision = replace(decision, by_hash=False)
+    is_enough = num_documents * plan.settings.val_fraction >= ENOUGH_VAL_DOCUMENTS
+    by_hash = was_by_hash or is_enough
+    if not by_hash:
         per_part[:, :, TRAIN] += per_part[:, :, VAL]
         per_part[:, :, VAL] = 0
-    return decision, Decided(per_part[:, 0], per_part[:, 1])
+    return by_hash, Decided(per_part[:, 0], per_part[:, 1])
 
 
-def decisions_on(plan: Plan, part: int, decision: Decision) -> np.ndarray:
+def decisions_on(plan: Plan, part: int, repeated: "Search | None", *, by_hash: bool) -> np.ndarray:
     """The decision on every document of a part: a pure function of hashes and places.
 
-    (documents of the part,) uint16: the axis that each goes to, or DROPPED.
+    (documents of the part,) uint16: the axis that each goes to, or DROPPED. Not `by_hash`: all that
+    are not held out or `repeated` go to one axis.
     """
     described = load_parts(plan.workspace.out_dir)[part]
     split = split_of(plan, described)
     axis = TRAIN if split is None else FROM_FILES + plan.held_out_splits.index(split)
     decisions = np.full(described.num_documents, axis, np.uint16)
-    if decision.by_hash and split is None:
+    if by_hash and split is None:
         low = described.rows(plan)["hash"]["low"]
         decisions[low < np.uint64(math.ldexp(plan.settings.val_fraction, 64))] = VAL
-    if decision.documents is not None:
-        repeated = decision.documents.repeated(plan.workspace, part)
-        if decision.documents.held_out is not None:
+    if repeated is not None:
+        dropped = repeated.repeated(plan.workspace, part)
+        if repeated.held_out is not None:
             # Of a document that is on both sides, every copy on the later side is left out.
             hashes = described.rows(plan)["hash"].copy()
-            repeated = np.isin(hashes, hashes[repeated])
-        decisions[repeated] = DROPPED
+            dropped = np.isin(hashes, hashes[dropped])
+        decisions[dropped] = DROPPED
     return decisions
 
 
@@ -107,10 +99,14 @@ class Layout:
 
     shards: list[ShardPlan]
     part_starts: list[np.ndarray]
-    decision: Decision
+    repeated: "Search | None"
+    """Finds repeated documents, when they are to be dropped."""
+    by_hash: bool
 
 
-def make_layout(plan: Plan, decision: Decision, tokens: np.ndarray, *, first: int) -> Layout:
+def make_layout(
+    plan: Plan, repeated: "Search | None", tokens: np.ndarray, *, by_hash: bool, first: int
+) -> Layout:
     """Prefix sums over the parts give every shard its range of an axis; kept for the tasks.
 
     `tokens` are (parts, axes); `first` is the number of the first new shard.
@@ -118,21 +114,17 @@ def make_layout(plan: Plan, decision: Decision, tokens: np.ndarray, *, first: in
     held_out = plan.held_out_splits
     part_starts = [np.append(0, np.cumsum(on_axis)) for on_axis in tokens.T]
     totals = [int(starts[-1]) for starts in part_starts]
-    ranges = stretches(totals[TRAIN], totals[VAL], decision.by_hash, plan.settings.val_fraction)
+    ranges = stretches(totals[TRAIN], totals[VAL], by_hash, plan.settings.val_fraction)
     ranges += [
         Stretch(split, axis, 0, totals[axis]) for axis, split in enumerate(held_out, FROM_FILES)
     ]
     _refuse_empty_splits(plan, ranges)
     planned = lay_out(ranges, plan.settings.tokens_per_shard, first=first)
     shards = [replace(shard, file=plan.folder + shard.file) for shard in planned]
-    found = {
-        "shards": [asdict(shard) for shard in shards],
-        "part_starts": part_starts,
-        "decision": asdict(decision),
-    }
-    data = orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)
+    layout = Layout(shards, part_starts, repeated, by_hash)
+    data = orjson.dumps(layout, option=orjson.OPT_SERIALIZE_NUMPY)
     keep(plan.workspace.root / LAYOUT_FILE, data)
-    return Layout(shards, part_starts, decision)
+    return layout
 
 
 def _refuse_empty_splits(plan: Plan, found: list[Stretch]) -> None:
@@ -153,16 +145,13 @@ def _refuse_empty_splits(plan: Plan, found: list[Stretch]) -> None:
 def load_layout(path: Path) -> Layout:
     """The layout of a preparation, by its output folder."""
     found = orjson.loads(path.read_bytes())
-    documents = found["decision"]["documents"]
-    if documents is not None:
+    if found["repeated"] is not None:
         from tokenmill.preparation.stages.duplicates import Search
 
-        documents = Search(**documents)
-    return Layout(
-        [ShardPlan(**shard) for shard in found["shards"]],
-        [np.array(starts, np.int64) for starts in found["part_starts"]],
-        Decision(**{**found["decision"], "documents": documents}),
-    )
+        found["repeated"] = Search(**found["repeated"])
+    found["shards"] = [ShardPlan(**shard) for shard in found["shards"]]
+    found["part_starts"] = [np.array(starts, np.int64) for starts in found["part_starts"]]
+    return Layout(**found)
 
 
 def stretches(train: int, val: int, by_hash: bool, val_fraction: float) -> list[Stretch]:

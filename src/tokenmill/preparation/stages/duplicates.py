@@ -19,7 +19,7 @@ import numpy as np
 
 from tokenmill.base.atomic import new_file
 from tokenmill.errors import BadInputError, MismatchError, PrepareError
-from tokenmill.preparation.planning.plan import Plan, load_plan
+from tokenmill.preparation.planning.plan import load_plan
 from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import Workspace
@@ -98,6 +98,7 @@ class Search:
     """A search for what is repeated, among the units of one stage."""
 
     stage: str
+    """`lines` or `documents`."""
     num_units: int
     """Units, or whatever left a file of hashes."""
     held_out: list[tuple[int, int]] | None = None
@@ -254,32 +255,20 @@ def check_gives_text_back(tokenizer: Tokenizer) -> None:
         )
 
 
-def hash_existing_lines(out_dir: str, number: int, search: Search) -> Receipt:
-    """Task: hash the lines of the documents that end in one shard of the dataset."""
+def hash_existing(out_dir: str, number: int, search: Search) -> Receipt:
+    """Task: hash the documents that end in one shard of the dataset, or their lines."""
+    from tokenmill.preparation.stages.token_inputs import old_documents
+
     plan = load_plan(out_dir)
-    check_gives_text_back(plan.tokenizer)
+    if search.stage == "lines":
+        check_gives_text_back(plan.tokenizer)
 
     def hash_batch(batch: list[np.ndarray]) -> np.ndarray:
+        if search.stage == "documents":
+            return hash_all(ids.astype("<u4").tobytes() for ids in batch)
         lines = find_lines([plan.tokenizer.decode(ids) for ids in batch])
         counts = lines_that_count(lines, plan.settings.dedup_min_chars, plan.settings.long_line)
         return hash_selected(lines, counts)
-
-    return _hash_shard(plan, search, number, hash_batch)
-
-
-def hash_existing_documents(out_dir: str, number: int, search: Search) -> Receipt:
-    """Task: hash the documents that end in one shard of the dataset."""
-
-    def hash_batch(batch: list[np.ndarray]) -> np.ndarray:
-        return hash_all(ids.astype("<u4").tobytes() for ids in batch)
-
-    return _hash_shard(load_plan(out_dir), search, number, hash_batch)
-
-
-def _hash_shard(
-    plan: Plan, search: Search, number: int, hash_batch: Callable[[list[np.ndarray]], np.ndarray]
-) -> Receipt:
-    from tokenmill.preparation.stages.token_inputs import old_documents
 
     hashes = map(hash_batch, _in_batches(old_documents(plan, number), len, TOKENS_AT_ONCE))
     hashed = ((found, np.zeros(len(found), np.uint32)) for found in hashes)

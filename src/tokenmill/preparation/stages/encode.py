@@ -22,7 +22,7 @@ from tokenmill.base.atomic import keep
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.parts import FOLDER, TOKENS_PER_FILE, Part, PartWriter, TokenFile
-from tokenmill.preparation.stages.unit_text import naming_source, text_of
+from tokenmill.preparation.stages.unit_text import kept_file, naming_source, text_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import read_once
 from tokenmill.text.inputs.open_input import TOKENS
@@ -56,18 +56,14 @@ class EncodedUnit:
     bad_input: list[BadInputPlace]
     """The first bad inputs that were dropped or repaired."""
 
-    @classmethod
-    def from_receipt(cls, receipt: Receipt) -> "EncodedUnit":
-        facts = {name: value for name, value in receipt.items() if name != "files"}
-        facts["parts"] = tuple(Part.from_json(part) for part in receipt["parts"])
-        facts["bad_input"] = [BadInputPlace(**place) for place in receipt["bad_input"]]
-        return cls(**facts)
-
 
 def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
     """The outcome of every unit, in order."""
-    receipts = plan.workspace.receipts(FOLDER, map(str, range(len(plan.units))))
-    return map(EncodedUnit.from_receipt, receipts)
+    for receipt in plan.workspace.receipts(FOLDER, map(str, range(len(plan.units)))):
+        del receipt["files"]
+        receipt["parts"] = tuple(Part.from_json(part) for part in receipt["parts"])
+        receipt["bad_input"] = [BadInputPlace(**place) for place in receipt["bad_input"]]
+        yield EncodedUnit(**receipt)
 
 
 def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None) -> Receipt:
@@ -82,8 +78,6 @@ def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None) -> Recei
     files += [f"{part.name}.rows" for part in encoded.parts if part.num_documents]
     receipt = plan.workspace.leave_receipt(FOLDER, str(unit), files, asdict(encoded))
     if lines is not None:
-        from tokenmill.preparation.stages.cleaned_text import kept_file
-
         kept_file(plan, unit).unlink(missing_ok=True)
     return receipt
 
@@ -198,10 +192,7 @@ class TextEncoder:
         self.dropped: Counter[str] = Counter()
 
     def encode(self, texts: list[bytes], *, begin: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Return ids of texts, and where each ends; documents `begin` with them.
-
-        Every id is sure to be one of the vocabulary: nothing ever wraps.
-        """
+        """Return ids of the vocabulary, and where each text ends; documents `begin` with them."""
         ids, ends = self.tokenizer.encode_batch(texts)
         if self.begin_token_id is not None:
             self._refuse_doubled_begin(texts if begin else [], ids)
@@ -277,7 +268,7 @@ def join_units(out_dir: str, _number: int = 0) -> Receipt:
     """Task: leave the list of all parts. One task, since a document may run through all units."""
     plan = load_plan(out_dir)
     parts = list(join_stretches(plan, encoded_units(plan)))
-    keep(plan.workspace.root / PARTS_FILE, orjson.dumps([asdict(part) for part in parts]))
+    keep(plan.workspace.root / PARTS_FILE, orjson.dumps(parts))
     tables = [f"../{FOLDER}/{part.name}.rows" for part in parts if _is_joined(part)]
     return plan.workspace.leave_receipt("joined", "0", [f"../{PARTS_FILE}", *tables], {})
 

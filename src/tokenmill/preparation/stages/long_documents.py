@@ -39,15 +39,12 @@ _HASHED_AT_ONCE = 1 << 20  # ids
 
 
 class LongDocuments:
-    """Encodes the stretches of long documents that one unit answers for.
-
-    `pieces_of` gives the pieces at the beginning of a later unit.
-    """
+    """Encodes the stretches of long documents that one unit answers for."""
 
     def __init__(self, encoder: TextEncoder, pieces_of: Callable[[int], Iterator[Chunk]]) -> None:
         self._plan = encoder.plan
         self._encoder = encoder
-        self._pieces_of = pieces_of
+        self._pieces_of = pieces_of  # the pieces at the beginning of a later unit
         self._head = Head(encoder.plan)
         """The text before the first cut, where the unit begins inside a document."""
         self._stretch: Stretch | None = None

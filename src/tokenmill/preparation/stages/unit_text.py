@@ -1,11 +1,9 @@
-"""The text of units as it is encoded: here as it is in its files.
-
-`cleaned_text.py` has the same for texts that are cleaned, or lose repeated lines.
-"""
+"""The text of units as it is in its files; cleaned_text.py gives it clean, or without lines."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.errors import PrepareError, TokenmillError
@@ -30,6 +28,11 @@ def text_of(plan: Plan, unit: int, lines: "Search | None") -> Iterator[Chunk]:
     from tokenmill.preparation.stages.cleaned_text import cleaned_text
 
     return cleaned_text(plan, unit, lines)
+
+
+def kept_file(plan: Plan, unit: int) -> Path:
+    """Return the path of the text that may be kept for a unit."""
+    return plan.workspace.path("lines", f"{unit}.text")
 
 
 def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:

@@ -1,21 +1,13 @@
-"""The dataset that is in the output already: what it is made of, and what may be added to it.
+"""The dataset that is in the output already: what it is made of, and what may be added to it."""
 
-A manifest lists up to 10,000 inputs. Of more, it names folders, each with the number of its files,
-and a file next to it, `sources-HASH.jsonl`, lists all of them: so every file is known to be in the
-dataset or not, and opening a dataset does not read a million names.
-"""
-
-import itertools
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import Any
 
 import orjson
 import xxhash
 
-from tokenmill.base.atomic import write_atomically
 from tokenmill.errors import (
     CorruptShardError,
     FormatError,
@@ -30,33 +22,25 @@ from tokenmill.preparation.planning.plan import (
     read_plan,
 )
 from tokenmill.preparation.planning.settings import Settings, list_other_settings
-from tokenmill.preparation.stages import commit
-from tokenmill.preparation.stages.accounts import Summary, summarize
-from tokenmill.shards.manifest import (
-    FILE_NAME,
-    FileEntry,
-    Manifest,
-    SourceEntry,
-)
+from tokenmill.preparation.stages.accounts import Summary
+from tokenmill.preparation.workspace.target import Target
+from tokenmill.shards.manifest import FILE_NAME, FileEntry, Manifest, SourceEntry
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
 from tokenmill.tokens.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from tokenmill.preparation.workspace.target import Target
 
 _FIXED = ("tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype")
 _MUST_BE_EQUAL = ("begin_token", "dtype", "tokens_per_shard", "val_fraction")
 
 
-def find_done(
-    target: "Target", found: Manifest, wanted: Settings, sources: list[Source]
-) -> Summary | None:
-    """Return the outcome if the very same was asked for and finished before.
-
-    None where documents are to be added; what is there and is something else is refused.
-    """
-    was_published_here = target.workspace.has_published(found.digest)
+def find_done(target: Target, wanted: Settings, sources: list[Source]) -> Summary | None:
+    """Return the outcome if the very same was finished before; refuse what is something else."""
+    found = target.found
+    if found is None:
+        return None
+    published = target.workspace.published_file
+    # True if a run was killed after it wrote the manifest, and before it cleaned up.
+    was_published_here = published.exists() and published.read_text() == found.digest
     plan = read_plan(target.workspace) if was_published_here else None
     is_same = plan is not None and not list_differences(wanted, sources, plan)
     if was_published_here and not is_same:
@@ -69,13 +53,13 @@ def find_done(
         return None
     if is_same:
         target.clear_up()
-    done = summarize(target.name, found, ["it was there already, whole"])
+    done = Summary.of(target.name, found, ["it was there already, whole"])
     done.already_there = True
     return done
 
 
 def _refuse_differences(
-    target: "Target", found: Manifest, wanted: Settings, sources: Sequence[Source]
+    target: Target, found: Manifest, wanted: Settings, sources: Sequence[Source]
 ) -> None:
     """Refuse other settings or inputs; a file is known by name and size, and by its time."""
     lines = list_other_settings(recorded_settings(found), wanted.to_json(for_manifest=True))
@@ -95,7 +79,7 @@ def _refuse_differences(
         raise other_settings(f"{target.name} holds a dataset", lines, hint)
 
 
-def _refuse_damaged(target: "Target", found: Manifest) -> None:
+def _refuse_damaged(target: Target, found: Manifest) -> None:
     """Raise if files are missing or not of their size; nothing is read."""
     in_shards = [file for shard in found.shards for file in shard.files]
     files = [*found.files_beside_shards, *in_shards]
@@ -123,7 +107,7 @@ def _known_inputs(recorded: Sequence[SourceEntry], sources: Sequence[Source]) ->
     return [source.name for source in sources if (source.name, source.size) in known]
 
 
-def _refuse_same_again(target: "Target", sources: list[Source]) -> None:
+def _refuse_same_again(target: Target, sources: list[Source]) -> None:
     if len(_known_inputs(all_sources(target), sources)) == len(sources):
         inputs = "the input is" if len(sources) == 1 else f"all {len(sources)} inputs are"
         raise SettingsMismatchError(
@@ -149,8 +133,11 @@ def notes_on_known_inputs(recorded: Sequence[SourceEntry], plan: Plan) -> list[s
     ]
 
 
-def settings_to_add(target: "Target", found: Manifest, given: dict[str, Any]) -> Settings:
-    """Return the settings asked for; the others are as in the dataset."""
+def settings_for(target: Target, given: dict[str, Any]) -> Settings:
+    """Return the settings asked for; the others are as in the dataset that is added to."""
+    found = target.previous
+    if found is None:
+        return Settings(**given)
     theirs = recorded_settings(found)
     for name in _MUST_BE_EQUAL:
         must_be = found.dtype if name == "dtype" else theirs.get(name)
@@ -163,8 +150,11 @@ def settings_to_add(target: "Target", found: Manifest, given: dict[str, Any]) ->
     return Settings(**{**theirs, **{k: v for k, v in given.items() if k not in _FIXED}})
 
 
-def tokenizer_to_add(target: "Target", found: Manifest, given: dict[str, Any]) -> Tokenizer:
-    """Return the tokenizer of the dataset; another one that was asked for is refused."""
+def tokenizer_for(target: Target, settings: Settings, given: dict[str, Any]) -> Tokenizer | None:
+    """Return the tokenizer asked for, or of the dataset; None if it is yet to be learned."""
+    found = target.previous
+    if found is None:
+        return load_tokenizer(settings)
     record = found.tokenizer
     file = f"{target.name}/{record.state.file}"
     stored = from_bytes(_read_checked(target, record.state), file)
@@ -210,7 +200,7 @@ def recorded_held_out(manifest: Manifest) -> dict[str, list[str]]:
     return dict(held_out)
 
 
-def _read_checked(target: "Target", file: FileEntry) -> bytes:
+def _read_checked(target: Target, file: FileEntry) -> bytes:
     """Read a small file of the dataset."""
     data = target.read_file(file.file)
     if (digest := xxhash.xxh3_128_hexdigest(data)) != file.xxh3_128:
@@ -221,7 +211,7 @@ def _read_checked(target: "Target", file: FileEntry) -> bytes:
     return data
 
 
-def all_sources(target: "Target") -> Sequence[SourceEntry]:
+def all_sources(target: Target) -> Sequence[SourceEntry]:
     """Return every input file of the dataset."""
     assert target.found is not None
     if (file := target.found.sources_file) is None:
@@ -231,37 +221,3 @@ def all_sources(target: "Target") -> Sequence[SourceEntry]:
         return [SourceEntry(line["name"], line["bytes"], line["documents"]) for line in lines]
     except (ValueError, TypeError, KeyError) as error:
         raise FormatError(f"{file.file} is not a list of sources: {error}") from None
-
-
-def list_in_file(manifest: Manifest, out: Path, folder: str) -> Manifest:
-    """Write the list of many sources, and return the manifest with their folders instead.
-
-    `folder` is where new files go inside the dataset `out`.
-    """
-    data = b"".join(orjson.dumps(source.to_json()) + b"\n" for source in manifest.sources)
-    name = f"{folder}sources-{xxhash.xxh3_64_hexdigest(data)}.jsonl"
-    write_atomically(out / name, data)
-    listed = FileEntry(name, len(data), xxhash.xxh3_128_hexdigest(data))
-    return replace(manifest, sources=by_folder(manifest.sources), sources_file=listed)
-
-
-def by_folder(sources: Sequence[SourceEntry]) -> tuple[SourceEntry, ...]:
-    """Join neighbours in one folder; at the greatest depth that gives at most `MOST_LISTED`."""
-    depth = max(source.name.count("/") for source in sources)
-    while len(joined := _joined(sources, depth)) > commit.MOST_LISTED and depth:
-        depth -= 1
-    return joined
-
-
-def _joined(sources: Sequence[SourceEntry], depth: int) -> tuple[SourceEntry, ...]:
-    def folder_of(source: SourceEntry) -> str:
-        return "".join(f"{part}/" for part in source.name.split("/")[:-1][:depth]) or "./"
-
-    joined = []
-    for folder, group in itertools.groupby(sources, folder_of):
-        files = list(group)
-        num_bytes = sum(file.num_bytes for file in files)
-        num_documents = sum(file.num_documents for file in files)
-        together = SourceEntry(folder, num_bytes, num_documents, len(files))
-        joined.append(together if len(files) > 1 else files[0])
-    return tuple(joined)

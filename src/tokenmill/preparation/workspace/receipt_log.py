@@ -121,6 +121,13 @@ class ReceiptLogs:
             self._forget()  # somebody removed logs, or changed them
         return receipts
 
+    def in_order(self, names: Sequence[str]) -> Iterator[Receipt]:
+        """Yield the receipts of these tasks, which are there, in this order."""
+        for start in range(0, len(names), AT_ONCE):
+            some = names[start : start + AT_ONCE]
+            receipts = self.read(some)
+            yield from (receipts[name] for name in some)
+
     def items(self) -> Iterator[tuple[str, Receipt]]:
         self.refresh()
         names = list(self._lines)
@@ -136,20 +143,3 @@ class ReceiptLogs:
         for log in self._bytes_read:
             (self.folder / log).unlink(missing_ok=True)
         self._forget()
-
-
-class StageReceipts:
-    """The receipts of a stage in the order of its tasks, read when they are asked for."""
-
-    def __init__(self, logs: ReceiptLogs, names: Sequence[str]) -> None:
-        self._logs = logs
-        self._names = names
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __iter__(self) -> Iterator[Receipt]:
-        for start in range(0, len(self), AT_ONCE):
-            names = self._names[start : start + AT_ONCE]
-            receipts = self._logs.read(names)
-            yield from (receipts[name] for name in names)

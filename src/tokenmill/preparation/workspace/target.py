@@ -7,21 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tokenmill.base.address import is_remote
-from tokenmill.base.atomic import replace_folder
+from tokenmill.base.atomic import make_folder, replace_folder
 from tokenmill.base.hashing import regular
 from tokenmill.base.lock import hold_lock, is_held
 from tokenmill.base.signals import RESUME_HINT, stop_on_signals
 from tokenmill.errors import LockedError, PrepareError, SettingsMismatchError, TokenmillError
-from tokenmill.preparation.planning.plan import Plan, load_tokenizer
 from tokenmill.preparation.planning.settings import Run, Settings
-from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.work_folder import Workspace, is_ours
 from tokenmill.shards.manifest import FILE_NAME, Manifest
-from tokenmill.text.inputs.open_input import TOKENS, Source
-from tokenmill.tokens.tokenizer import Tokenizer
+from tokenmill.text.inputs.open_input import Source
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FAILING = (errno.EIO, errno.EROFS, errno.ESTALE)  # a disk that fails is often made read-only
@@ -30,9 +26,8 @@ FAILING = (errno.EIO, errno.EROFS, errno.ESTALE)  # a disk that fails is often m
 class Swap:
     """Replace one dataset by another: made next to it, then swapped by two renames.
 
-    `.NAME.tokenmill-new` is the new dataset while it is made; `.NAME.tokenmill-old` the old one,
-    for the moment of the swap (open readers keep their files). A process can be killed between the
-    two renames; the next one finishes the swap.
+    Open readers keep their files. If a process is killed between the two renames, the next one
+    finishes the swap.
     """
 
     def __init__(self, out_dir: Path) -> None:
@@ -112,49 +107,6 @@ class Target:
         """Folder inside the dataset that new files go to, with a slash at its end."""
         return ""
 
-    def settings(self, given: dict[str, Any]) -> Settings:
-        """Return the settings asked for; the others are as in the dataset that is added to."""
-        if self.previous is None:
-            return Settings(**given)
-        from tokenmill.preparation.workspace.existing_dataset import settings_to_add
-
-        return settings_to_add(self, self.previous, given)
-
-    def tokenizer(self, settings: Settings, given: dict[str, Any]) -> Tokenizer | None:
-        """Return the tokenizer asked for, or of the dataset; None if it is yet to be learned."""
-        if self.previous is None:
-            return load_tokenizer(settings)
-        from tokenmill.preparation.workspace.existing_dataset import tokenizer_to_add
-
-        return tokenizer_to_add(self, self.previous, given)
-
-    def already_done(self, settings: Settings, sources: list[Source]) -> Summary | None:
-        """Return the outcome if the very same was finished before; refuse something else."""
-        if self.found is None:
-            return None
-        from tokenmill.preparation.workspace.existing_dataset import find_done
-
-        return find_done(self, self.found, settings, sources)
-
-    def plan(self, settings: Settings, sources: Sequence[Source], chunk_bytes: int) -> Plan:
-        """Return a plan for these inputs, which are still to be cut into units."""
-        keeps_apart = any(source.split and source.kind != TOKENS for source in sources)
-        if self.previous is not None:
-            from tokenmill.preparation.workspace.existing_dataset import recorded_held_out
-
-            keeps_apart |= bool(recorded_held_out(self.previous))
-        return Plan(
-            self.workspace,
-            settings,
-            tuple(sources),
-            (),
-            chunk_bytes,
-            self.previous_hash,
-            self.destination,
-            keeps_apart,
-            self.folder_for(settings, sources),
-        )
-
     def finish(self) -> None:
         """Publish what is ready; where a dataset is replaced, put the new one in its place."""
         if self.swap is not None:
@@ -203,16 +155,13 @@ def open_target(
 
 @contextmanager
 def hold_workspace(folder: Path, *, break_lock: bool) -> Iterator[Workspace]:
-    """Make the workspace and lock it; where nothing was started, leave nothing there.
-
-    Signals stop the work, and errors of the disk are explained.
-    """
+    """Make and lock the workspace, explain a bad disk, leave nothing where nothing was started."""
     workspace = Workspace(folder)
     existed = folder.exists()
     with ExitStack() as held:
         held.enter_context(stop_on_signals())
         try:
-            workspace.root.mkdir(parents=True, exist_ok=True)
+            make_folder(workspace.root)
             held.enter_context(hold_lock(workspace.lock_file, break_lock=break_lock))
         except OSError as error:
             raise TokenmillError(

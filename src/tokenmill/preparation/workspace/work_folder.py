@@ -20,13 +20,7 @@ from tokenmill.base.atomic import is_temporary, keep, remove, sync_file
 from tokenmill.base.hashing import hash_file, regular
 from tokenmill.base.human import one_line
 from tokenmill.errors import FormatError, PrepareError
-from tokenmill.preparation.workspace.receipt_log import (
-    RECEIPTS,
-    Receipt,
-    ReceiptLogs,
-    StageReceipts,
-    add_receipt,
-)
+from tokenmill.preparation.workspace.receipt_log import RECEIPTS, Receipt, ReceiptLogs, add_receipt
 from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER
 
 STANDARD_INPUT = "standard-input"
@@ -52,10 +46,6 @@ class Workspace:
         self._shared_file = self.root / "shared"
         self._under_way = self.root / "under-way"  # eight bytes per unit
 
-    def has_published(self, manifest_hash: str) -> bool:
-        """Return True if this preparation wrote the manifest, but was killed before cleaning up."""
-        return self.published_file.exists() and self.published_file.read_text() == manifest_hash
-
     def holds(self, path: str) -> bool:
         """Return True if this input is a file in the workspace: standard input."""
         return os.path.dirname(path) == os.path.abspath(self.root)
@@ -68,10 +58,11 @@ class Workspace:
         """All receipts of a stage; `receipt` also looks at the files that one names."""
         return _logs_in(str(self.root / RECEIPTS / stage))
 
-    def receipts(self, stage: str, names: Iterable[str]) -> StageReceipts:
+    def receipts(self, stage: str, names: Iterable[str]) -> Iterator[Receipt]:
+        """Return the receipts of finished tasks in this order, read when they are asked for."""
         logs = self.logs(stage)
         logs.refresh()
-        return StageReceipts(logs, list(names))
+        return logs.in_order(list(names))
 
     def receipt(self, stage: str, name: str) -> Receipt | None:
         """Return the receipt of a finished task, or None if its files are gone or cut short."""
@@ -133,8 +124,7 @@ class Workspace:
     def share(self) -> None:
         """Let several machines work here: from now on, receipts are left for synced files only.
 
-        What one machine wrote before is checked once more; later, nobody can know whether one of
-        them stopped.
+        What one wrote before is checked: later, nobody can know whether one of them stopped.
         """
         if not self._shared_file.exists():
             self._distrust_after_reboot()
@@ -173,10 +163,7 @@ class Workspace:
                 path.unlink(missing_ok=True)
 
     def is_worth_keeping(self, but: Iterable[str] = ()) -> bool:
-        """Return True if more is here than a moment's work, or others may be working on it.
-
-        `but` names files that are kept in any case.
-        """
+        """Return True if more than a moment's work is here, `but` for these files, or is shared."""
         if self._shared_file.exists() or (self.root / "parts.json").exists():
             return True  # and after joining, there may be shards
         kept = {self.root / name for name in but}
@@ -235,11 +222,7 @@ def _boot_id() -> str:
 
 
 class ReadOnce(Generic[Loaded]):
-    """A function of an output folder that reads a file of its workspace.
-
-    The file is read once per process, and again when it was replaced. Its writer may `remember`
-    what reading it would give.
-    """
+    """Reads a file of the workspace of an output folder: once per process, or when it changed."""
 
     def __init__(self, file: str, load: Callable[[Path], Loaded]) -> None:
         self._file = file
@@ -260,7 +243,7 @@ class ReadOnce(Generic[Loaded]):
         return self._known[1]
 
     def remember(self, out_dir: str | Path, value: Loaded) -> None:
-        """Note that the file was just written, and holds this value."""
+        """Note that the file was just written, and reading it would give this value."""
         self._known = _version(Path(out_dir, PREPARATION_FOLDER, self._file)), value
 
 

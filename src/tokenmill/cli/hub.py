@@ -1,13 +1,13 @@
-"""`tokenmill download`: token shards from the Hugging Face hub."""
+"""`tokenmill download` and `upload`: token shards from and to the Hugging Face hub."""
 
 from typing import Any
 
 import click
 
-from tokenmill.base.human import human_bytes
+from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.cli.flags import count, given, switch, value
-from tokenmill.cli.outcome import Outcome, OutcomeCommand, is_quiet
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, is_quiet, note
 
 
 @click.command(cls=OutcomeCommand)
@@ -20,7 +20,7 @@ from tokenmill.cli.outcome import Outcome, OutcomeCommand, is_quiet
 @value("--deadline", "SECONDS", "Give up after this time, all tries together", type=float)
 @switch("--force", "Read again what is here; replace what differs")
 @switch("--dry_run", "Only say what would be fetched")
-def command(
+def download(
     patterns: tuple[str, ...], deadline: float | None, dry_run: bool, **options: Any
 ) -> Outcome:
     """Fetch token shards from the dataset repository REPO.
@@ -47,5 +47,30 @@ def command(
         lines = [f"{what}  {human_bytes(file.num_bytes):>9}  {file.path}" for what, file in files]
         return Outcome(done.to_json(), results=lines)
     here = f", {len(done.kept)} were here" if done.kept else ""
-    note = f"{done.folder}: fetched {len(done.fetched)}{here}; {done.repo_id} at {done.commit[:12]}"
-    return Outcome(done.to_json(), notes=[note])
+    said = f"{done.folder}: fetched {len(done.fetched)}{here}; {done.repo_id} at {done.commit[:12]}"
+    return Outcome(done.to_json(), notes=[said])
+
+
+@click.command(cls=OutcomeCommand)
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
+@click.argument("repo")
+@switch("--private", "Make the repository private, if it is made")
+@value("--revision", "BRANCH", "Branch to push to", default="main")
+@value("--message", "TEXT", "Message of the commit")
+@switch("--no_sample", "Leave out the decoded sample for the hub's viewer")
+def upload(folder: str, repo: str, no_sample: bool, **options: Any) -> Outcome:
+    """Push the dataset in DIR to the dataset repository REPO.
+
+    Every byte is checked against the manifest before it leaves. The shards, the manifest, the card
+    and a decoded sample become one commit; log in with `hf auth login`, or set HF_TOKEN.
+
+    \b
+    Examples:
+        tokenmill upload data/corpus ann/corpus
+        tokenmill upload data/corpus ann/corpus --private --revision v2
+    """
+    from tokenmill.hub import upload
+
+    done = upload(folder, repo, sample=not no_sample, note=note, **options)
+    pushed = f"{done.url}: {plural(len(done.files), 'file')} at {done.commit[:12]}"
+    return Outcome(done.to_json(), notes=[pushed])

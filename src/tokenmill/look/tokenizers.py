@@ -1,4 +1,4 @@
-"""Two tokenizers on the same text: how far a token reaches, in which scripts, and how fast.
+"""What a tokenizer is; and two on the same text: bytes per token, tokens per word, speed.
 
 By script, pieces are encoded by themselves, so that the sum over all scripts can differ from the
 whole by the tokens at the cuts. Speed is that of one process, warmed up.
@@ -9,14 +9,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import orjson
 
 from tokenmill.base.human import human_bytes
 from tokenmill.errors import BadInputError
 from tokenmill.look.text_scripts import cut_by_script
 from tokenmill.look.token_sample import spread
-from tokenmill.look.tokenizer_facts import facts_of
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.sources import find_sources
 from tokenmill.text.inputs.units import cut_into_units
@@ -24,6 +25,7 @@ from tokenmill.text.reading.chunks import ReadRules
 from tokenmill.text.reading.read import read_unit
 from tokenmill.tokens.cuts import AT_SPACES_AND_COMMAS
 from tokenmill.tokens.load_tokenizer import load
+from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS
 from tokenmill.tokens.tokenizer import Tokenizer
 
 SAMPLE = 8 << 20
@@ -31,6 +33,77 @@ PIECE = 256 << 10  # bytes read in one place; fewer of many files
 LEAST_PIECE = 4 << 10
 MOST_FILES = 1024  # that are read
 WARM_UP = b"Words, numbers 123 and signs: what is built when it is first used is built."
+FAMILIES = {
+    "bytes": "one id a byte",
+    "chars": "one id a character",
+    "ranks": "byte-level BPE (rank file)",
+    "sentencepiece": "SentencePiece model",
+}
+
+
+@dataclass(frozen=True)
+class TokenizerFacts:
+    """The facts that `tokenizer show` prints."""
+
+    name: str
+    family: str
+    engine: str
+    """The library that encodes."""
+    vocab_size: int
+    end_of_text_id: int
+    special_ids: dict[str, int]
+    pattern: str | None
+    """The split pattern by name, or as it is written; None where the family has none."""
+    regex: str | None
+    """The pattern of that name as a regular expression, where the file has it."""
+    longest_token: int
+    """Bytes."""
+    fingerprint: str
+
+
+def facts_of(tokenizer: Tokenizer) -> TokenizerFacts:
+    """Return the facts about a tokenizer."""
+    state = tokenizer.state()
+    kind = str(state["kind"])
+    tree = orjson.loads(state["json"]) if kind == "tokenizer.json" else {}
+    splits = tuple(_split_regexes(tree.get("pre_tokenizer")))
+    regex = " then ".join(splits) or None
+    name = next((name for name, known in PATTERNS.items() if splits in known.splits), regex)
+    return TokenizerFacts(
+        tokenizer.name,
+        FAMILIES.get(kind) or _family(tree),
+        tokenizer.backend,
+        tokenizer.vocab_size,
+        tokenizer.end_of_text_id,
+        dict(sorted(tokenizer.special_ids.items(), key=lambda item: item[1])),
+        state.get("pattern") or name,
+        regex,
+        max(map(len, tokenizer.bytes_of_ids()), default=0),
+        tokenizer.fingerprint,
+    )
+
+
+def _family(tree: dict[str, Any]) -> str:
+    """Of a `tokenizer.json`: its model, and what that works on."""
+    model = tree["model"]
+    kind = model.get("type") or "BPE"
+    if kind == "BPE" and model.get("byte_fallback"):
+        return "BPE with byte fallback, as SentencePiece has it"
+    if kind == "BPE" and "ByteLevel" in orjson.dumps(tree.get("pre_tokenizer")).decode():
+        return "byte-level BPE"
+    return str(kind)
+
+
+def _split_regexes(step: Any) -> Iterator[str]:
+    """The patterns that split a text, in turn."""
+    if not isinstance(step, dict):
+        return
+    for inner in step.get("pretokenizers") or ():
+        yield from _split_regexes(inner)
+    if step.get("type") == "Split" and isinstance(step.get("pattern"), dict):
+        yield from (str(text) for text in step["pattern"].values())
+    if step.get("type") == "ByteLevel" and step.get("use_regex", True):
+        yield ONE_EXPRESSION["gpt2"]
 
 
 @dataclass(frozen=True)
