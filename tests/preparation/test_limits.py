@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from system_faults import small_disk
 
 from tokenmill.base import progress as progress_module
 from tokenmill.base.human import parse_bytes
-from tokenmill.base.progress import Lines
+from tokenmill.base.progress import Lines, Progress
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.limits import (
     enough_for_document,
@@ -283,3 +284,46 @@ def test_files_say_nothing_of_this_machine(tmp_path):
         text = (tmp_path / "out" / name).read_text()
         assert str(tmp_path) not in text
         assert os.uname().nodename not in text
+
+
+class Watching(Progress):
+    """Keeps what is said, and how many processes were there while texts were encoded."""
+
+    def __init__(self):
+        self.said = []
+        self.others = children_of(os.getpid())
+        self.processes = 0
+
+    def write(self, line):
+        self.said.append(line)
+
+    def follow(self, what, results, **total):
+        for result in results:
+            if what == "encode":
+                self.processes = max(self.processes, len(children_of(os.getpid()) - self.others))
+            yield result
+
+
+@pytest.mark.parametrize(
+    ("name", "max_ram"), [("a.jsonl.gz", "1G"), ("a.jsonl", "600M"), ("a.txt", "500M")]
+)
+def test_fewer_workers_than_asked_for_are_said_with_the_memory_for_all(tmp_path, name, max_ram):
+    """A row of a compressed file may be of any size: memory for it is kept."""
+    numbers = random.Random(0)
+    rows = b"".join(b'{"text": "%s"}\n' % numbers.randbytes(200).hex().encode() for _ in range(2000))
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(rows) if name.endswith("gz") else rows)
+    settings = {"tokenizer": "bytes", "workers": 2, "unit_bytes": 100_000}
+
+    few = Watching()
+    prepare(path, tmp_path / "few", max_ram=max_ram, progress=few, **settings)
+    (said,) = [line for line in few.said if "workers" in line]
+    assert said.startswith("1 of 2 workers will run: ")
+    assert few.processes == 0  # the work is done in this one
+
+    enough = re.search(r'run=Run\(max_ram="(\d+M)"\) holds all', said)[1]
+    both = Watching()
+    prepare(path, tmp_path / "both", max_ram=enough, progress=both, **settings)
+    assert not [line for line in both.said if "workers" in line]
+    assert both.processes == 2
+    assert oracle.hashes_of_files(tmp_path / "few") == oracle.hashes_of_files(tmp_path / "both")

@@ -26,6 +26,7 @@ from tokenmill.text.reading.bad_input import (
     MOST_PLACES,
     BadInputPlace,
 )
+from tokenmill.text.reading.chunks import EXAMPLES
 from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
 
 _COUNTS = ("documents_in", "documents_written", "bytes_in", "lines_dropped", "texts_replaced")
@@ -44,6 +45,10 @@ class PreparationOutcome:
     """Documents that are in both splits, the held-out end having cut them in two."""
     bad_input: list[str]
     """The first places of input that was dropped or repaired, with the reason."""
+    repeated_lines: list[str]
+    """The first lines that were left out, being there before."""
+    bytes_read: int = 0
+    """Bytes of input that this run encoded."""
 
     @classmethod
     def of(
@@ -54,6 +59,7 @@ class PreparationOutcome:
         by_source = [0] * len(plan.sources)  # documents
         lines: Counter[int] = Counter()  # of each source, in the units so far
         bad_input: list[str] = []
+        repeated_lines: list[str] = []
         for where, unit in zip(plan.units, encoded_units(plan), strict=True):
             counts.update(unit.counts)
             dropped.update(unit.dropped)
@@ -63,6 +69,7 @@ class PreparationOutcome:
                 name = plan.sources[where.source + place.source].name
                 bad_input.append(f"{name}{_where(place, lines[where.source])}")
             lines[where.source] += unit.counts.get("lines", 0)
+            repeated_lines += unit.repeated_lines[: EXAMPLES - len(repeated_lines)]
         splits: dict[str, list[ShardEntry]] = {}
         cut_documents = 0
         for shard in receipts:
@@ -78,6 +85,7 @@ class PreparationOutcome:
             split=split if plan.settings.val_fraction > 0 else without,
             cut_documents=cut_documents,
             bad_input=bad_input,
+            repeated_lines=repeated_lines,
         )
 
     def notes(self, plan: Plan) -> list[str]:
@@ -187,11 +195,18 @@ class Summary:
     texts_replaced: int = 0
     dtype: str = ""
     seconds: float = 0.0
+    """Time that this run took."""
+    bytes_read: int = 0
+    """Bytes of input that this run encoded: not those of an earlier run that it resumed."""
+    added: dict[str, Any] = field(default_factory=dict)
+    """The accounts of this run alone, if it added to a dataset; all others count the whole of it."""
     notes: list[str] = field(default_factory=list)
     bad_input: list[str] = field(default_factory=list)
     """The first places of input that was dropped or repaired, each with its reason."""
     changed_lines: list[str] = field(default_factory=list)
     """Three lines that cleaning changed, before and after."""
+    repeated_lines: list[str] = field(default_factory=list)
+    """Three of the lines that were dropped, being there before."""
     already_there: bool = False
     """The dataset was finished before: this run wrote nothing."""
     named_splits: dict[str, dict[str, int]] = field(default_factory=dict)

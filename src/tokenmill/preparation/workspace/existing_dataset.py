@@ -72,7 +72,7 @@ def _refuse_differences(
     for source in sources:
         if source.split != (split := splits.get(source.name)):
             lines.append(f"input {source.name}   is held out for {split} -> {source.split}")
-        if source.mtime_ns > finished:
+        if source.changed_after(finished):
             lines.append(f"input {source.name}   changed after the dataset was made")
     if lines:
         hint = "use another folder; or append=True adds to it, overwrite=True replaces it"

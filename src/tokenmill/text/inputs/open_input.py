@@ -35,6 +35,16 @@ class Source:
     split: str | None = None
     """Validation set that the whole file is held out for; None for all other inputs."""
 
+    def changed_after(self, moment: int) -> bool:
+        """Return True if the file was written after this time, in nanoseconds.
+
+        The time of a file may be in the future: then the time of its inode, which only the kernel
+        sets, decides.
+        """
+        if self.mtime_ns <= moment or is_remote(self.path):
+            return self.mtime_ns > moment
+        return os.stat(self.path).st_ctime_ns > moment
+
 
 def stat(path: str) -> tuple[int, int]:
     """Return size and time of change, or raise PrepareError (DownloadError) naming the file."""
