@@ -9,10 +9,12 @@ from faults.forks import ROOT
 from system_faults import needs_strace
 
 
-def run(*arguments):
+def run(*arguments, before=()):
+    """`before` are folders that Python looks into before ours."""
+    paths = os.pathsep.join([*before, str(ROOT / "src"), str(ROOT / "tests")])
     return subprocess.run(
         [sys.executable, "-P", "-m", "faults", *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])},
+        env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
     )
@@ -23,8 +25,10 @@ def run(*arguments):
     [
         pytest.param("kills", marks=needs_strace),
         pytest.param("calls", marks=needs_strace),
+        pytest.param("losses", marks=needs_strace),
         "flips",
         "fuzz",
+        "hostile",
         "attacks",
         "stores",
     ],

@@ -19,6 +19,7 @@ pass over it counts each length, the second sorts a block at a time and puts its
 import errno
 import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ _ALIGN = 4096
 _BLOCK = 1 << 20  # documents at a time: 8 MB an array
 _TOKENS_AT_ONCE = 1 << 23  # of which the ends are asked for
 _SMALL = 1 << 16  # lengths below this are counted in a table
+_A_DAY = 24 * 3600  # seconds
 _REBUILD = "remove it; it is built again when it is needed"
 
 log = logging.getLogger("tokenmill")
@@ -90,6 +92,9 @@ def documents_by_length(key: str, name: str, num_tokens: int, ends: EndsBetween)
 
 
 def _build(path: Path, key: str, num_tokens: int, ends: EndsBetween) -> None:
+    for left in path.parent.glob(f".{path.stem}.*.tmp"):  # by builders that were killed
+        if time.time() - left.stat().st_mtime > _A_DAY:
+            left.unlink(missing_ok=True)
     dtype = _starts_dtype(num_tokens)
     with new_file(path, durable=True) as file:
 
@@ -128,27 +133,27 @@ def _open(path: Path, key: str | None = None) -> LengthIndex:
         try:
             header = orjson.loads(first[len(_MAGIC) :])
             num_lengths, num_documents = header["num_lengths"], header["num_documents"]
+            of_data, fingerprint = header["key"], header["fingerprint"]
             dtype = np.dtype(f"<u{header['bytes']}")
             size = _starts_at(num_lengths) + num_documents * dtype.itemsize
             is_whole = first.startswith(_MAGIC) and os.fstat(file.fileno()).st_size == size
+            is_whole = is_whole and header["version"] == VERSION
         except (orjson.JSONDecodeError, KeyError, TypeError):
             is_whole = False
-        if not is_whole or header["version"] != VERSION:
+        if not is_whole:
             raise CorruptShardError(
                 f"{path} is not a whole index of documents of version {VERSION}", hint=_REBUILD
             )
-        if key not in (None, header["key"]):
-            raise MismatchError(
-                f"{path} is an index of other data (key {header['key']})", hint=_REBUILD
-            )
+        if key not in (None, of_data):
+            raise MismatchError(f"{path} is an index of other data (key {of_data})", hint=_REBUILD)
         lengths, counts = np.fromfile(file, "<i8", 2 * num_lengths).reshape(2, -1)
         starts = np.empty(0, dtype)
         if num_documents:
             at = _starts_at(num_lengths)
             starts = np.asarray(np.memmap(file, dtype, "r", at, (num_documents,)))
-    if key is not None and _fingerprint(lengths, counts, starts) != header["fingerprint"]:
+    if key is not None and _fingerprint(lengths, counts, starts) != fingerprint:
         raise CorruptShardError(f"{path} was changed after it was written", hint=_REBUILD)
-    return LengthIndex(lengths, counts, starts, header["fingerprint"], path)
+    return LengthIndex(lengths, counts, starts, fingerprint, path)
 
 
 def _starts_at(num_lengths: int) -> int:
