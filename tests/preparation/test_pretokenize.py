@@ -386,7 +386,7 @@ class TestAnArrayThatIsThere:
     def test_one_without_a_record_of_how_it_was_made_is_refused(self, corpus, gpt2):
         corpus.with_name("corpus.tokenizer_state.json").unlink()
 
-        with pytest.raises(MismatchError, match="is of unknown fingerprint") as refused:
+        with pytest.raises(MismatchError, match="nothing says that its fingerprint is") as refused:
             pretokenize(corpus, tokenizer=gpt2)
 
         assert "force=True" in refused.value.hint
@@ -527,7 +527,7 @@ class TestATokenizerThatAllowsNoCut:
         with pytest.raises(BadInputError, match="has more than 100 bytes") as refused:
             pretokenize(tmp_path / "a.txt", tokenizer=words)
 
-        assert refused.value.hint == "name what is between documents: separator="
+        assert refused.value.hint == "say what separates documents: separator="
         assert names(tmp_path) == ["a.txt", "words.json"]
 
 

@@ -149,7 +149,7 @@ def test_files_of_another_project_are_converted_first(tmp_path, gpt2, texts):
     with pytest.raises(TokenmillError, match="token type is unknown") as caught:
         retokenize(tmp_path, tmp_path / "out", tokenizer="bytes")
     command = f"tokenmill convert {tmp_path} OURS --to tokenmill --tokenizer gpt2 --dtype uint16"
-    assert caught.value.hint == f"say it once: {command}; then retokenize OURS"
+    assert caught.value.hint == f"state it once: {command}; then retokenize OURS"
     tokenmill.convert(tmp_path, tmp_path / "ours", to="tokenmill", dtype="uint16", tokenizer="gpt2")
 
     retokenize(tmp_path / "ours", tmp_path / "out", tokenizer="bytes")

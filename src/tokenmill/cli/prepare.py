@@ -191,7 +191,7 @@ def _documents(accounts: Mapping[str, Any]) -> str:
     tokenizer="--tokenization",
 )
 @value("--dtype", "KIND", "Stored type; by default by vocabulary", choices=DTYPES)
-@switch("--force", "Write also where a newer .npy is")
+@switch("--force", "Write even if a newer .npy is there")
 def pretokenize(files: tuple[str, ...], **options: Any) -> Outcome:
     """Tokenize each text into one .npy array beside it: FILE.txt becomes FILE.npy.
 

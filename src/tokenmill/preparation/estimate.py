@@ -70,7 +70,7 @@ class Estimate:
                 f"(read {human_bytes(self.bytes_sampled)} of it)",
                 f"tokens      about {self.tokens:,}, {self.dtype}",
                 f"disk        about {human_bytes(self.disk_bytes)}, "
-                f"and {human_bytes(self.peak_bytes)} at the most while it is made"
+                f"and {human_bytes(self.peak_bytes)} at most while it is made"
                 + (", before compression" if self.compress else ""),
                 f"duplicates  at least {self.duplicates:.1%} (repeated within what was read; "
                 "with more, there are fewer tokens)",

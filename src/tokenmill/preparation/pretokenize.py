@@ -52,7 +52,7 @@ AGAIN = "force=True writes it again"
 # Hints for errors of the stages, which name options that only `prepare` has.
 HINTS = {
     "break_lock=": "wait for it, or stop it; if that machine is gone for good, remove the folder",
-    "max_ram=": "name what is between documents: separator=",
+    "max_ram=": "say what separates documents: separator=",
     "on_bad_input=": "convert it first (iconv -t utf-8 -f ...), or use "
     "`tokenmill prepare --on_bad_input replace`",
 }
@@ -200,8 +200,10 @@ class TextArray:
         for name, value in {"dtype": str(self.dtype), "dimensions": 1, **self._wanted}.items():
             if made.get(name) != value:
                 kind = TokenizerMismatchError if name == "fingerprint" else MismatchError
-                known = f"made with {name} {made[name]!r}" if name in made else f"of unknown {name}"
-                raise kind(f"{newer} is {known}, not {value!r}", hint=AGAIN)
+                known = f"was made with {name} {made[name]!r}, not {value!r}"
+                if name not in made:
+                    known = f"nothing says that its {name} is {value!r}"
+                raise kind(f"{newer} {known}", hint=AGAIN)
         if self.work_folder.exists():  # its run was killed after the array was in its place
             with suppress(LockedError), _hold_work_folder(self.work_folder):
                 pass

@@ -134,7 +134,7 @@ def wrong_size(address: str, found: int, expected: int) -> DownloadError:
     """The error for an object of another size than its dataset, or a first look at it, says."""
     return DownloadError(
         f"{address} has {found:,} bytes, not {expected:,} as its dataset says",
-        hint="the object was cut short or replaced; bring the right one there, open it again",
+        hint="the object was cut short or replaced; restore the right one, then open it again",
     )
 
 
@@ -239,8 +239,8 @@ def put_if(address: str, data: bytes, condition: str) -> None:
         put(address, data, condition)
     if read_all(address, at_most=len(data) + (1 << 26)) != data:
         raise LockedError(
-            f"{address} was written by somebody else, with other content",
-            hint="two preparations go to the same place; look at it, then repeat one of them",
+            f"{address} was written by another writer, with other content",
+            hint="two preparations write to the same place; look at it, then repeat one of them",
         )
 
 

@@ -137,7 +137,7 @@ def list_after(store: Any, key: str, after: str) -> tuple[list[ObjectStat], bool
     records: list[ObjectStat] = []
     is_all = True
     try:
-        for page in store.list(prefix=key or None, offset=after or None, chunk_size=1000):
+        for page in store.list(prefix=key or None, offset=after or None, chunk_size=100):
             records += map(_stat, page)
     except Exception:
         if not records or records != _sorted(records):

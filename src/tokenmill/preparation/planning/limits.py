@@ -161,14 +161,14 @@ def decide_limits(plan: Plan, memory: Memory, say: Callable[[str], None]) -> int
     fitting = (memory.max_ram - PER_DRIVER - reserved) // FULL_WORKER
     workers = max(1, min(memory.workers, fitting))
     if workers < memory.asked:
-        document = f", next to a document of {reserved >> 20} MiB" if reserved else ""
+        document = f", next to a document of up to {reserved >> 20} MiB" if reserved else ""
         needed = memory.asked * FULL_WORKER
         if room - reserved < 1 << 10:  # equal but for rounding: it grows with the limit
             reserved = max(_ONE_WORKER - FULL_WORKER, needed)
         say(
-            f"{workers} of {memory.asked} workers will run: {memory.max_ram >> 20} MiB hold no "
-            f"more{document}; run=Run(max_ram="
-            f'"{-(-(PER_DRIVER + needed + reserved) >> 20)}M") holds all'
+            f"{workers} of {memory.asked} workers will run: {memory.max_ram >> 20} MiB leave no "
+            f"room for more{document}; pass run=Run(max_ram="
+            f'"{-(-(PER_DRIVER + needed + reserved) >> 20)}M") to run all'
         )
     return workers
 
@@ -271,7 +271,7 @@ def choose_shard_size(settings: Settings, sources: Sequence[Source], *, is_given
     num_shards = num_tokens // size
     if num_shards > MOST_SHARDS_IN_A_MANIFEST:
         raise PrepareError(
-            f"tokens_per_shard={size} makes {plural(num_shards, 'shard')} or so; a manifest lists "
+            f"tokens_per_shard={size} makes about {plural(num_shards, 'shard')}; a manifest lists "
             f"at most {MOST_SHARDS_IN_A_MANIFEST:,}",
             hint="leave tokens_per_shard out, or give a larger one; nothing was tokenized yet",
         )

@@ -220,7 +220,7 @@ class TextEncoder:
         for text, decoded in zip(texts, self.tokenizer.decode_batch(ids, ends), strict=True):
             if text != decoded:
                 raise PrepareError(
-                    f"a document is not the same text after {self.tokenizer.name}: "
+                    f"{self.tokenizer.name} does not give back the text of a document: "
                     f"{_difference(text, decoded)}",
                     hint="that tokenizer changes texts (its normalizer, or characters it does not "
                     "know); prepare the text itself with it",
@@ -233,7 +233,7 @@ class TextEncoder:
         if (ids == self.begin_token_id).any():
             raise PrepareError(
                 f"the tokenizer {self.tokenizer.name} gives the begin token (id "
-                f"{self.begin_token_id}) for text by itself: it would be doubled",
+                f"{self.begin_token_id}) for text as well: it would be doubled",
                 hint="name a token that no text becomes, or leave begin_token out",
             )
         if not self.begin_token:

@@ -167,7 +167,7 @@ class InputStream:
                 self._name,
                 f"unpacks to more than {BOMB_RATIO:,} times its size: to {self.position:,} bytes "
                 f"so far, from {self.raw_position:,}",
-                hint="no text is so repetitive; if this is meant, unpack the file and give that",
+                hint="no text is that repetitive; if it is intended, unpack the file first",
             )
         return b"".join(parts)
 
@@ -214,7 +214,7 @@ class InputStream:
         if self._pending:
             self._inner = _decompressor(self._kind)
         elif not self._members:
-            raise self._error(f"is empty, which no {self._kind} file is")
+            raise self._error(f"is empty: not even an empty {self._kind} file is")
         return bool(self._pending)
 
     def _block(self, size: int = BLOCK_BYTES) -> bytes:
@@ -226,7 +226,7 @@ class InputStream:
         return bad_file(
             self._name,
             f"{what} (after {self.position:,} bytes of text)",
-            hint="fetch or make this file again; a part of it would be a short corpus",
+            hint="fetch or make this file again; without its end, the corpus would be shorter",
         )
 
 
