@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tokens.patterns import PATTERNS
 import tokenmill
 from tokenmill.base.progress import Progress
 from tokenmill.cli import tokenmill as command_group
+from tokenmill.compat.text_file import open_text
 from tokenmill.errors import (
     BadInputError,
     CorruptShardError,
@@ -361,6 +363,17 @@ class TestAnArrayThatIsThere:
         pretokenize(corpus, tokenizer=gpt2)
 
         assert np.load(corpus.with_suffix(".npy")).tolist() == oracle("new text")
+
+    def test_a_text_with_a_time_in_the_future_is_not_written_for_ever(self, corpus, gpt2):
+        tomorrow = time.time() + 86_400
+        os.utime(corpus, (tomorrow, tomorrow))
+        pretokenize(corpus, tokenizer=gpt2, force=True)
+
+        (result,) = pretokenize(corpus, tokenizer=gpt2)
+
+        assert result.kept
+        (train,) = open_text(corpus, ["train"], tokenizer=gpt2, say=str, warn=str)
+        assert train.num_tokens == result.tokens * 9 // 10
 
     def test_one_of_another_type_is_refused(self, corpus, gpt2):
         with pytest.raises(MismatchError, match=r"made with dtype .uint16., not .int32."):

@@ -44,7 +44,7 @@ class RayExecutor(Executor):
             try:
                 _check_reachable(address)
                 ray.init(address or "local", runtime_env=_runtime_env(), **options)
-            except (OSError, ray.exceptions.RayError) as error:
+            except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
                 raise _explain(error, address) from error
         self._in_progress: dict[Any, int] = {}
         remote = ray.remote(max_retries=RETRIES, num_cpus=1, scheduling_strategy="SPREAD")

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 from tokenmill.base.address import is_remote
+from tokenmill.base.atomic import was_written_after
 from tokenmill.errors import BadInputError, PrepareError
 
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
@@ -47,14 +48,10 @@ class Source:
     """Validation set that the whole file is held out for; None for all other inputs."""
 
     def changed_after(self, moment: int) -> bool:
-        """Return True if the file was written after this time, in nanoseconds.
-
-        The time of a file may be in the future: then the time of its inode, which only the kernel
-        sets, decides.
-        """
+        """Return True if the file was written after this time, in nanoseconds."""
         if self.mtime_ns <= moment or is_remote(self.path):
             return self.mtime_ns > moment
-        return os.stat(self.path).st_ctime_ns > moment
+        return was_written_after(self.path, moment)
 
 
 def stat(path: str) -> tuple[int, int]:
