@@ -143,7 +143,7 @@ def list_after(store: Any, key: str, after: str) -> tuple[list[ObjectStat], bool
         if not records or records != _sorted(records):
             raise
         is_all = False
-    return _sorted(record for record in records if record.key > (key or "!")), is_all
+    return _sorted(record for record in records if record.key > (after or key or "!")), is_all
 
 
 def list_folder(store: Any, key: str) -> tuple[list[ObjectStat], list[str]]:
