@@ -99,9 +99,8 @@ def test_results_of_an_earlier_run_are_not_counted_as_speed(clock, log):
     was_done = "before".__eq__
     assert list(progress.follow("encode", results, total=4000, measure=measure, was_done=was_done))
 
-    assert (
-        log.getvalue().splitlines()[-1].endswith("3.0 kB of 4.0 kB, 30 tokens, 33 B/s, 0:30 left")
-    )
+    last = log.getvalue().splitlines()[-1]
+    assert last.endswith("3.0 kB of 4.0 kB, 30 tokens, 33 bytes/s, 0:30 left")
 
 
 def test_work_that_finishes_nothing_for_long_is_shown_too():

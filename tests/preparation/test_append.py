@@ -105,7 +105,7 @@ def test_the_same_again_and_nothing_new(small, tmp_path):
     before = hashes_of_files(out)
     with pytest.raises(SettingsMismatchError, match="the input is in"):
         prepare(a, out, workers=1, append=True)
-    with pytest.raises(PrepareError, match="none of 5 documents is left"):
+    with pytest.raises(PrepareError, match="nothing is left to write of 5 documents"):
         prepare(b, out, workers=1, append=True)
     assert hashes_of_files(out) == before
     assert_nothing_stray(out)

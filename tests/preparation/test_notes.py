@@ -89,7 +89,8 @@ def test_lines_that_are_dropped_are_shown_by_the_first_of_them(tmp_path, capsys)
     assert prepare(tmp_path / "a.txt", tmp_path / "all", **OPTIONS).repeated_lines == []
     command = ["prepare", str(tmp_path / "a.txt"), "-o", str(tmp_path / "again")]
     command += ["--dedup", "lines", "--dedup_min_chars", "1", "--tokenizer", "bytes"]
-    main(command, standalone_mode=False)
+    with pytest.raises(SystemExit, match="0"):
+        main(command)
     said = capsys.readouterr().err
     assert '  lines     dropped 5 seen before, such as "All rights reserved.", "a line' in said
 

@@ -449,6 +449,8 @@ def test_nothing_to_write(tmp_path):
     for name in "ab":
         (texts / f"{name}.txt").write_text(" \n\n")
     (texts / "empty.txt").touch()
-    with pytest.raises(TokenmillError, match=r"none of 3 documents is left.*'empty': 3"):
+    with pytest.raises(
+        TokenmillError, match=r"nothing is left to write of 3 documents \(dropped: 3 empty\)"
+    ):
         prepare(texts, tmp_path / "out", **BYTES, clean=True)
     assert not (tmp_path / "out").exists()

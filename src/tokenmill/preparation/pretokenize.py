@@ -200,9 +200,9 @@ class TextArray:
         for name, value in {"dtype": str(self.dtype), "dimensions": 1, **self._wanted}.items():
             if made.get(name) != value:
                 kind = TokenizerMismatchError if name == "fingerprint" else MismatchError
-                known = f"was made with {name} {made[name]!r}, not {value!r}"
-                if name not in made:
-                    known = f"nothing says that its {name} is {value!r}"
+                known = f"nothing says that its {name} is {value!r}"
+                if name in made:
+                    known = f"was made with {name} {made[name]!r}, not {value!r}"
                 raise kind(f"{newer} {known}", hint=AGAIN)
         if self.work_folder.exists():  # its run was killed after the array was in its place
             with suppress(LockedError), _hold_work_folder(self.work_folder):
