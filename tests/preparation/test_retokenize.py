@@ -62,7 +62,7 @@ def test_documents_and_splits_stay_and_ids_are_those_of_the_oracle(
         assert documents_of(tmp_path / "out", split) == wanted
     assert done.documents_in == sum(map(len, texts.values()))
     assert not done.dropped
-    assert any("the text is the same" in note for note in done.notes)
+    assert any("every document has the same text" in note for note in done.notes)
     tokenmill.verify(tmp_path / "out", full=True)
 
 
@@ -123,7 +123,7 @@ def test_a_tokenizer_that_changes_texts_is_refused(tmp_path, source):
     made.add_special_tokens(["</s>"])
     made.save(str(tmp_path / "tokenizer.json"))
 
-    with pytest.raises(PrepareError, match=r"not the same text after tokenizer.json: .* became"):
+    with pytest.raises(PrepareError, match=r"tokenizer.json does not give back the text .* became"):
         retokenize(source, tmp_path / "out", tokenizer=str(tmp_path / "tokenizer.json"))
     assert not (tmp_path / "out" / "dataset_metadata.json").exists()
 
