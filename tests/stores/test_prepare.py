@@ -203,7 +203,7 @@ def test_objects_are_found_by_name_prefix_and_glob_like_files(remote_corpus, cor
     assert names(f"{remote_corpus}/**/*.jsonl*") == names(
         f"{remote_corpus}/a.jsonl", f"{remote_corpus}/sub/"
     )
-    with pytest.raises(PrepareError, match="nothing that can be read"):
+    with pytest.raises(PrepareError, match="there is nothing to read"):
         names(f"{remote_corpus}/*.parquet")
     with pytest.raises(PrepareError, match="given twice"):
         names(f"{remote_corpus}/a.jsonl", f"{remote_corpus}/*.jsonl")
