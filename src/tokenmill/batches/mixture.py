@@ -9,6 +9,7 @@ that a run resumed on other ranks keeps them.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tokenmill.base.signatures import checks_arguments
 from tokenmill.base.suggest import check_at_least_one, one_of
 from tokenmill.batches.run import fingerprint_of
 from tokenmill.dataset import TokenDataset
@@ -20,6 +21,7 @@ Weights = Mapping[str, Any]
 class Mixture:
     """Named datasets and how much of each a run gets; pass it to a BatchLoader as its data."""
 
+    @checks_arguments
     def __init__(
         self,
         sources: Mapping[str, TokenDataset],
