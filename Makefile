@@ -50,12 +50,14 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/engines.py
 	$(BIN)/python bench/train.py
 
-# A quarter of an hour: kills, failing system calls, flipped bits, damaged files, attacks on `view`;
-# first the kernel, with sanitizers built in.
+# Three quarters of an hour: kills, failing system calls, losses of power, flipped bits, damaged files,
+# hostile states, attacks on `view`; first the kernel, with sanitizers built in. What is kept names the
+# commit of every part; it is an error if that is not one and the same, or if src/ or tests/ differ
+# from it.
 faults: $(VENV)/dev.stamp
 	$(BIN)/python tests/kernel/fuzz_kernel.py
 	cd tests && ../$(BIN)/python -m faults --results ../bench/results/faults.json
-	TOKENMILL_EDIT_SCRIPTS=10000 $(BIN)/python -m pytest -q tests/batches/test_edit_scripts.py
+	TOKENMILL_EDIT_SCRIPTS=10000 $(BIN)/python -m pytest -q tests/edits/test_edit_scripts.py
 
 $(VENV)/torch.stamp: constraints.txt
 	$(PYTHON) -m venv $(VENV)

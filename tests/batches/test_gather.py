@@ -36,7 +36,7 @@ def plain(starts, length):
 
 
 def gather(data, starts, length):
-    reader = data.span_reader(ANYWHERE, IdCheck(data, data.dtype, check_ids=True))
+    reader = data.span_reader(ANYWHERE, IdCheck(data, BatchForm(dtype=data.dtype)))
     rows = np.empty((len(starts), length), data.dtype)
     reader.read(whole_rows(np.asarray(starts, np.int64), length), rows)
     return rows

@@ -261,7 +261,7 @@ def test_no_form_of_torch_items_has_a_banned_label(options, items):
 def test_tensors_have_the_mask_of_the_arrays():
     options = {"batch_size": 4, "block_size": 16, "seed": 1, "form": BatchForm(prefetch=0)}
     loader, arrays = TorchLoader(numbered(), **options), loader_of({})
-    for each in (loader.loader, arrays):
+    for each in (loader, arrays):
         each.edit(Ban(documents=BANNED))
 
     for _ in range(40):

@@ -9,8 +9,9 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from faults.case import Case
 from faults.forks import Forks
-from faults.operations import OPERATIONS, Case
+from faults.operations import OPERATIONS
 from faults.tally import Tally
 
 ERRORS = {
@@ -78,7 +79,7 @@ def _fail_and_resume(tally: Tally, case: Case, call: str, number: int, error: st
         return
     again = case.run()
     wrong = case.differences()
-    if (again.code == 0 or again.code in case.operation.refuses_with) and not wrong:
+    if case.resumes(again) and not wrong:
         tally.add(name, "named the fault, then resumed")
     else:
         tally.fail(name, f"{where}: {ended.said[-300:]}; again: {again.code} {wrong}")

@@ -3,7 +3,8 @@
 A server process imports the package and runs the wanted commands once; each request is then a fork
 of it. A child that waits for its signal can be traced from its first system call on, so that the
 N-th call is one of the command and not of Python's start. `python -m faults.forks NAME...` is the
-server: a JSON object a line comes in, the process id and the exit code go out.
+server: a JSON object a line comes in, the process id and the exit code go out. `python -m
+faults.forks --run ARGUMENTS...` is one command in a process of its own.
 """
 
 import ctypes
@@ -22,6 +23,7 @@ from typing import NamedTuple, NoReturn, TextIO
 ROOT = Path(__file__).parents[2]
 HANGS_AFTER = 120.0  # seconds
 PR_SET_PTRACER = 0x59616D61
+RUN = "--run"
 CRASHED = 70  # exit code of a child that ended with a traceback
 # One thread each: a child of fork() has only the thread that forked.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
@@ -139,13 +141,25 @@ def _child(request: dict, answers: TextIO) -> NoReturn:
 
 
 def _command(arguments: list[str]) -> int:
+    from faults.operations import PROGRAMS
+
     from tokenmill.cli import main
+    from tokenmill.errors import TokenmillError
 
     try:
-        main(arguments)
+        if arguments[0] in PROGRAMS:
+            PROGRAMS[arguments[0]]()
+        else:
+            main(arguments)
+    except (TokenmillError, OSError, MemoryError) as error:  # of a program; `main` says its own
+        print(f"error: {error}", file=sys.stderr)
+        return getattr(error, "exit_code", 1)
     except SystemExit as end:
         return int(end.code or 0)
+    return 0
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == RUN:
+        sys.exit(_command(sys.argv[2:]))
     serve(sys.argv[1:])

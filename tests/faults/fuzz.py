@@ -32,8 +32,14 @@ SPARE_MEMORY = 1 << 30  # bytes that a child may take beyond what it starts with
 
 def fuzz(tally: Tally, scratch: Path, names: Sequence[str], most: int, first: int = 0) -> None:
     """Damage and read `most` files of each kind; case number N of a seed is always the same."""
-    for name in names:
-        reader = READERS[name]
+    fuzz_readers(tally, scratch, [READERS[name] for name in names], most, first)
+
+
+def fuzz_readers(
+    tally: Tally, scratch: Path, readers: Sequence[Reader], most: int, first: int = 0
+) -> None:
+    """The same for readers that are given."""
+    for reader in readers:
         for module in reader.imports:
             importlib.import_module(module)
         folder = scratch / "sound"
@@ -66,7 +72,12 @@ def _read_batch(tally: Tally, reader: Reader, folder: Path, first: int, stop: in
     pid = os.fork()
     if pid == 0:
         os.close(ours)
-        _child(tally.seed, reader, folder, range(first, stop), theirs, report)
+        try:
+            _child(tally.seed, reader, folder, range(first, stop), theirs, report)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)  # what the parent has to clean up stays
     os.close(theirs)
     done, hung = _count_cases(ours, pid)
     os.close(ours)
@@ -74,10 +85,10 @@ def _read_batch(tally: Tally, reader: Reader, folder: Path, first: int, stop: in
     for line in report.read_text().splitlines() if report.exists() else ():
         ended, why = json.loads(line)
         tally.fail(reader.name, why) if ended == "failed" else tally.add(reader.name, ended)
-    tally.add(reader.name, "files", done)
+    tally.add(reader.name, reader.counted, done)
     if first + done < stop:
         how = f"no answer for {HANGS_AFTER:.0f} s" if hung else f"the process ended with {code}"
-        tally.add(reader.name, "files")
+        tally.add(reader.name, reader.counted)
         tally.fail(reader.name, f"case {first + done}: {how}")
         done += 1
     return first + done

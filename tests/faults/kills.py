@@ -14,8 +14,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from faults.forks import ROOT, Forks
-from faults.operations import OPERATIONS, Case, serving_shards
+from faults.case import Case
+from faults.forks import ROOT, RUN, Forks
+from faults.operations import OPERATIONS, serving_shards
 from faults.tally import Tally
 
 # Calls that change what is on the disk, and some between them.
@@ -59,8 +60,7 @@ def _kill_and_resume(tally: Tally, case: Case, places: list[tuple[str, int]]) ->
             break
     ended = case.run()
     wrong = case.differences()
-    done_before = ended.code in case.operation.refuses_with  # killed after all was done
-    if (ended.code == 0 or done_before) and not wrong:
+    if case.resumes(ended) and not wrong:
         tally.add(name, "came to the same files")
     else:
         said = ended.said[-300:] if ended.code else ""
@@ -101,11 +101,12 @@ def _run_process(case: Case, environ: dict[str, str], kill_after: float | None) 
     arguments = list(case.operation.arguments)
     if "--workers" in arguments:
         arguments[arguments.index("--workers") + 1] = "2"
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
     started = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "tokenmill", *arguments],
+        [sys.executable, "-P", "-m", "faults.forks", RUN, *arguments],
         cwd=case.folder,
-        env={**os.environ, **environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, **environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

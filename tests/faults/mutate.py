@@ -94,7 +94,7 @@ def _change_json(data: bytes, chance: random.Random) -> bytes:
         tree = json.loads(data)
     except (ValueError, RecursionError):
         return _flip(data, chance)
-    places = _places(tree)
+    places = places_of(tree)
     if not places:
         return _flip(data, chance)
     parent, key = chance.choice(places)
@@ -124,7 +124,7 @@ def _change_json(data: bytes, chance: random.Random) -> bytes:
     return json.dumps(tree).encode()
 
 
-def _places(tree: Any) -> list[tuple[Any, Any]]:
+def places_of(tree: Any) -> list[tuple[Any, Any]]:
     """All (container, key) of a tree, up to a thousand."""
     found: list[tuple[Any, Any]] = []
     waiting = [tree]

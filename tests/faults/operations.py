@@ -1,31 +1,26 @@
-"""The commands that are disturbed: what they start from, and what they must come to.
+"""The commands that are disturbed: what they start from, and what they make.
 
-Each works in a folder of its own. `before` and `after` are all files of that folder in a run that
-nobody disturbed; however a run is disturbed, the same command again must give the files of `after`
-and no other. What it shows meanwhile is what was there before, all of what it makes, or nothing.
+Each works in a folder of its own. A program of ours that is no command, such as a loader that
+builds an index, is a function in PROGRAMS and is run in the same way. What a disturbed operation
+must come to is said in case.py.
 """
 
-import fnmatch
 import json
-import re
-import shutil
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from faults.forks import Ended, Forks
 from hub.conftest import REPO, llmc_shard
 from hub.fake_hub import fake_hub
-from small_corpus import files_of, write_corpus
+from small_corpus import write_corpus
 from train_runs import TINY, flags, text
 
 import tokenmill
-from tokenmill.shards.manifest import FILE_NAME as MANIFEST
 
-Files = dict[str, bytes]
 SMALL = ["--tokenizer", "bytes", "--tokens_per_shard", "2000", "--workers", "1", "--quiet"]
+ZSTD = ["--compress", "zstd:1"]
 
 
 def _corpus(folder: Path) -> None:
@@ -74,11 +69,71 @@ TRAIN = {
     "eval_interval": 3, "checkpoint_interval": 2, "n_embd": 8, "block_size": 8,
     "global_batch_size": 2, "eval_batches": 1,
 }  # fmt: skip
+EDITED = {
+    **{name: value for name, value in TRAIN.items() if name not in ("input_file", "tokenizer")},
+    "dataset_dir": "out", "eval_interval": 0,
+}  # fmt: skip
+EDITS = [
+    {"kind": "ban", "documents": [[0, 0]], "note": "a request", "asked": "2026-01-01T00:00:00Z"},
+    {"kind": "skip", "steps": [5, 6]},
+]
+
+
+def _run(folder: Path, edits: list[dict]) -> None:
+    """A run of four steps, and edits that wait for the others."""
+    from tokenmill.train import train
+
+    _small_dataset(folder)
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        train({**EDITED, "max_iters": 4, "decay_iters": 6}, quiet=True)
+    finally:
+        os.chdir(before)
+    lines = "".join(json.dumps(edit) + "\n" for edit in edits)
+    (folder / "run" / "edits.jsonl").write_text(lines)
+
+
+def _run_with_an_edit(folder: Path) -> None:
+    _run(folder, EDITS[:1])
+
+
+def _run_with_edits(folder: Path) -> None:
+    _run(folder, EDITS)
+
+
+def serve_documents() -> None:
+    """Packed rows of a dataset, by an index of its documents in a cache: always the same ones."""
+    from tokenmill.reading import length_index
+
+    os.environ["XDG_CACHE_HOME"] = os.path.abspath("cache")
+    length_index.IN_MEMORY = 0  # this dataset is small; indices of large ones are files
+    data = tokenmill.open("out", "all")
+    loader = tokenmill.BatchLoader(data, batch_size=2, block_size=64, rows="packed")
+    tokens = b"".join(next(loader).tokens.tobytes() for _ in range(5))
+    loader.close()
+    expected = Path("batches")
+    if not expected.exists():  # nothing disturbs the first run
+        expected.write_bytes(tokens)
+    assert tokens == expected.read_bytes(), "other batches were served"
+
+
+def _dataset_and_batches(folder: Path) -> None:
+    _small_dataset(folder)
+    before = os.getcwd()
+    os.chdir(folder)
+    serve_documents()
+    os.chdir(before)
+    for path in sorted((folder / "cache").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+PROGRAMS: dict[str, Callable[[], None]] = {"serve documents": serve_documents}
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A command, in words of its flags."""
+    """A command, in words of its flags, or the name of a program."""
 
     name: str
     arguments: list[str]
@@ -87,51 +142,85 @@ class Operation:
     """The file or folder that it makes or changes."""
     varies: list[str] = field(default_factory=list)
     """Names of files whose bytes hold times, or an address; only their names are compared."""
+    stays: list[str] = field(default_factory=list)
+    """Names of files that a killed process may leave: they are removed a day later, or never."""
+    loses: list[str] = field(default_factory=list)
+    """Names of files that are not synced, since they can be made again."""
+    commits: tuple[str, ...] = (".",)
+    """What is whole when it has its name: with it, all that was written before is seen."""
     refuses_with: tuple[int, ...] = ()
     """Exit codes of the same command again, when all is done."""
     appears: str = "at once"
-    """How a reader sees what is made: `at once`, `file by file`, or `step by step`."""
+    """How a reader sees what is made: `at once`, `file by file`, `step by step`, `by lines`."""
 
 
+def _prepared(name: str, arguments: list[str], set_up: Callable[[Path], None], **more) -> Operation:
+    return Operation(name, arguments, set_up, "out", commits=("out/dataset_metadata.json",), **more)
+
+
+CONVERT = {"made": "new", "commits": ("new",), "refuses_with": (12,)}
+TRAINED = {
+    "made": "run",
+    "varies": ["run/metrics.jsonl"],
+    "loses": ["run/metrics.jsonl", "run/run.html", "run/loss.svg", "run/*.json"],
+    "commits": ("run/checkpoints/step_*", "run/checkpoints/latest"),
+    "appears": "step by step",
+}
 OPERATIONS = {
     operation.name: operation
     for operation in (
-        Operation("prepare", ["prepare", "corpus", "-o", "out", *SMALL], _corpus, "out"),
-        Operation(
-            "small prepare", ["prepare", "a.jsonl", "-o", "out", *SMALL], _three_documents, "out"
-        ),
-        Operation(
+        _prepared("prepare", ["prepare", "corpus", "-o", "out", *SMALL], _corpus),
+        _prepared("small prepare", ["prepare", "a.jsonl", "-o", "out", *SMALL], _three_documents),
+        _prepared("compressed prepare", ["prepare", "corpus", "-o", "out", *SMALL, *ZSTD], _corpus),
+        _prepared(
             "append",
             ["prepare", "more", "-o", "out", "--append", *SMALL[-3:]],
             _dataset_and_more,
-            "out",
             refuses_with=(13,),
         ),
-        Operation(
-            "overwrite",
-            ["prepare", "more", "-o", "out", "--overwrite", *SMALL],
-            _dataset_and_more,
-            "out",
+        _prepared(
+            "overwrite", ["prepare", "more", "-o", "out", "--overwrite", *SMALL], _dataset_and_more
         ),
+        Operation("convert", ["convert", "out", "new", "--to", "megatron"], _dataset, **CONVERT),
         Operation(
-            "convert",
-            ["convert", "out", "new", "--to", "megatron"],
+            "small convert", ["convert", "out", "new", "--to", "npy"], _small_dataset, **CONVERT
+        ),
+        Operation("compress", ["convert", "out", "new", *ZSTD], _dataset, **CONVERT),
+        Operation("small compress", ["convert", "out", "new", *ZSTD], _small_dataset, **CONVERT),
+        Operation(
+            "retokenize",
+            ["retokenize", "out", "new", *SMALL, "--tokenizer", "gpt2"],
             _dataset,
             "new",
-            refuses_with=(12,),
+            commits=("new/dataset_metadata.json",),
         ),
         Operation(
-            "small convert",
-            ["convert", "out", "new", "--to", "npy"],
+            "train a tokenizer",
+            [*("tokenizer", "train", "corpus", "-o", "new", "--vocab_size", "300"), *SMALL[-3:]],
+            _corpus,
+            "new",
+            commits=("new/tokenizer.json",),
+        ),
+        Operation(
+            "small retokenize",
+            ["retokenize", "out", "new", *SMALL],
             _small_dataset,
             "new",
-            refuses_with=(12,),
+            commits=("new/dataset_metadata.json",),
+        ),
+        Operation(
+            "small tokenizer",
+            [*("tokenizer", "train", "a.jsonl", "-o", "new", "--vocab_size", "262"), *SMALL[-3:]],
+            _three_documents,
+            "new",
+            commits=("new/tokenizer.json",),
         ),
         Operation(
             "pretokenize",
             ["pretokenize", "a.txt", "--tokenizer", "bytes", "--quiet"],
             _one_text,
             "a.npy",
+            commits=("a.npy",),
         ),
         Operation(
             "download",
@@ -139,109 +228,36 @@ OPERATIONS = {
             _nothing,
             "new",
             varies=["new/.tokenmill/*"],
+            stays=["*.tmp", "*/hub/partial/*"],
+            commits=("new/*",),
             appears="file by file",
         ),
+        Operation("train", ["train", *flags(TRAIN), "--resume"], _training_text, **TRAINED),
         Operation(
-            "train",
-            ["train", *flags(TRAIN), "--resume"],
-            _training_text,
+            "edited train",
+            ["train", *flags({**EDITED, "decay_iters": 6}), "--resume"],
+            _run_with_edits,
+            **TRAINED,
+        ),
+        Operation(
+            "edit",
+            ["edits", "run", "--skip", "20-29", "--note", "a spike"],
+            _run_with_an_edit,
             "run",
-            varies=["run/metrics.jsonl"],
-            appears="step by step",
+            varies=["run/edits.jsonl"],
+            commits=(),
+            appears="by lines",
+        ),
+        Operation(
+            "serve documents",
+            ["serve documents"],
+            _dataset_and_batches,
+            "cache",
+            stays=["cache/*.tmp", "cache/*.lock"],
+            commits=("cache/*",),
         ),
     )
 }
-
-
-class Case:
-    """An operation with the files before it and after it."""
-
-    def __init__(self, operation: Operation, scratch: Path, forks: Forks) -> None:
-        self.operation, self._forks = operation, forks
-        self._template = scratch / f"{operation.name}-template"
-        self._template.mkdir()
-        operation.set_up(self._template)
-        self.folder = scratch / operation.name
-        self.before: Files = files_of(self._template)
-        self.fresh()
-        ended = self.run()
-        assert ended.code == 0, ended.said
-        self.after: Files = files_of(self.folder)
-
-    def run(self, strace: Sequence[str] = ()) -> Ended:
-        """The command, in the folder as it is now."""
-        return self._forks.run(self.operation.arguments, self.folder, strace)
-
-    def calls(self) -> Counter[str]:
-        """How often each system call is made, in an undisturbed run."""
-        log = self.folder.with_suffix(".strace")
-        self.fresh()
-        self.run(["-o", str(log)])
-        found = re.findall(r"^\d+ +(\w+)\(", log.read_text(errors="replace"), re.MULTILINE)
-        return Counter(found)
-
-    def fresh(self) -> Path:
-        """The folder as it is before the command."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.copytree(self._template, self.folder)
-        return self.folder
-
-    def differences(self) -> list[str]:
-        """What is not as after an undisturbed run."""
-        found = files_of(self.folder)
-        extra = found.keys() - self.after.keys()
-        wrong = [f"{name} is left over" for name in extra if not self._stays_a_day(name)]
-        wrong += [f"{name} is missing" for name in self.after.keys() - found.keys()]
-        for name in found.keys() & self.after.keys():
-            if not self._varies(name) and found[name] != self.after[name]:
-                wrong.append(f"{name} has other bytes")
-        if self.operation.name == "train" and not wrong:
-            name = "run/metrics.jsonl"
-            if _losses(found[name]) != _losses(self.after[name]):
-                wrong.append("the losses are others")
-        return wrong
-
-    def wrongly_visible(self) -> list[str]:
-        """What a reader must not see, in a folder whose command did not come to its end."""
-        made = self.operation.made
-        found = {
-            name: data for name, data in files_of(self.folder).items() if _is_published(name, made)
-        }
-        if self.operation.appears == "step by step":
-            return []
-        if self.operation.appears == "file by file":
-            return [
-                f"{name} is visible with other bytes"
-                for name, data in found.items()
-                if name in self.after and not self._varies(name) and data != self.after[name]
-            ]
-        if f"{made}/{MANIFEST}" in found or made != "out":
-            for expected in (self.before, self.after):
-                wanted = {n: d for n, d in expected.items() if _is_published(n, made)}
-                named = {n: d for n, d in found.items() if n in wanted}
-                if named == wanted and (made == "out" or found == wanted):
-                    return []
-            return [f"{made} is visible, and is neither what it was nor what it should be"]
-        return []
-
-    def _stays_a_day(self, name: str) -> bool:
-        """Several processes may download into one folder: who left what is known by its age."""
-        return self.operation.name == "download" and name.endswith(".tmp")
-
-    def _varies(self, name: str) -> bool:
-        return any(fnmatch.fnmatch(name, pattern) for pattern in self.operation.varies)
-
-
-def _is_published(name: str, made: str) -> bool:
-    """Whether it is data for a reader; the card of a dataset is not, nor is what is hidden."""
-    inside = name == made or name.startswith(f"{made}/")
-    hidden = any(part.startswith(".") for part in name.split("/"))
-    return inside and not hidden and not name.endswith("README.md")
-
-
-def _losses(metrics: bytes) -> list[dict]:
-    rows = [json.loads(line) for line in metrics.splitlines()]
-    return [{k: row.get(k) for k in ("step", "loss", "val_loss", "sample")} for row in rows]
 
 
 @contextmanager

@@ -51,6 +51,8 @@ class Reader:
     """Which files are damaged, by name."""
     mutate: Callable[[bytes, random.Random], bytes] = mutate
     """How."""
+    counted: str = "files"
+    """What the cases are called."""
 
 
 def _copy(sample: str) -> Callable[[Path], object]:

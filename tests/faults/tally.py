@@ -14,6 +14,8 @@ class Tally:
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     """`{"prepare": {"killed": 200, "resumed": 150}}`."""
     failures: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    """What could not be tried here, and why."""
     started: float = field(default_factory=time.monotonic)
 
     def add(self, what: str, ended: str, number: int = 1) -> None:
@@ -22,6 +24,10 @@ class Tally:
     def fail(self, what: str, why: str) -> None:
         self.add(what, "failed")
         self.failures.append(f"{what}: {why}")
+
+    def skip(self, what: str, why: str) -> None:
+        """Note that something is not tried; a part that tries nothing at all has failed."""
+        self.skipped[what] = why
 
     def total(self, ended: str) -> int:
         """Cases of all kinds that ended so."""
@@ -36,4 +42,5 @@ class Tally:
             "totals": dict(sorted(totals.items())),
             "counts": {name: dict(sorted(these.items())) for name, these in self.counts.items()},
             "failures": self.failures,
+            "skipped": self.skipped,
         }

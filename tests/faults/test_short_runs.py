@@ -23,8 +23,10 @@ def run(*arguments):
     [
         pytest.param("kills", marks=needs_strace),
         pytest.param("calls", marks=needs_strace),
+        pytest.param("losses", marks=needs_strace),
         "flips",
         "fuzz",
+        "hostile",
         "attacks",
         "stores",
     ],

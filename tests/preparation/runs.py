@@ -16,10 +16,22 @@ from tokenmill.errors import TokenmillError
 from flat import prepare
 
 class Held(Progress):
-    def begin(self, *arguments, **options):
+    stage, _, count = (sys.argv[2:] or [""])[0].partition(" ")
+
+    def hold(self):
         print("held", flush=True)
         sys.stdin.read()
+
+    def begin(self, *arguments, **options):
+        if not self.count:
+            self.hold()
         return super().begin(*arguments, **options)
+
+    def follow(self, what, results, **options):
+        for number, result in enumerate(super().follow(what, results, **options), 1):
+            yield result
+            if f"{what} {number}" == f"{self.stage} {self.count}":
+                self.hold()
 
 try:
     prepare(**json.loads(sys.argv[1]), progress=Held() if sys.argv[2:] else Progress())
@@ -51,9 +63,13 @@ def start(arguments, before=(), after=(), **options):
     )
 
 
-def start_and_hold(arguments):
-    """A preparation under way that waits, with its lock, until its standard input is closed."""
-    process = start(arguments, after=["hold"], stdin=subprocess.PIPE)
+def start_and_hold(arguments, at="hold", **options):
+    """A preparation that waits, with its lock, until its standard input is closed.
+
+    It waits when as many tasks of a stage are done as `at` says ("lines 3"), or at once. Its
+    workers do not wait. So a test meets it in the middle, however busy the machine is.
+    """
+    process = start(arguments, after=[at], stdin=subprocess.PIPE, **options)
     assert process.stdout.readline() == "held\n"
     return process
 

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 from flat import prepare
 from preparation.oracle import hashes_of_files
-from preparation.runs import assert_nothing_stray, children_of, done_tasks, run, start, wait_until
+from preparation.runs import (
+    assert_nothing_stray,
+    children_of,
+    done_tasks,
+    run,
+    start_and_hold,
+    wait_until,
+)
 from system_faults import RENAMES, injecting, needs_strace
 
 
@@ -51,11 +58,11 @@ def test_killed_at_renames_one_after_another(arguments, untouched, tmp_path):
     assert_nothing_stray(out)
 
 
-@pytest.mark.parametrize(("workers", "stage"), [(1, "units"), (2, "lines")])
-def test_killed_with_its_workers(arguments, untouched, tmp_path, workers, stage):
+@pytest.mark.parametrize(("workers", "at"), [(1, "encode 3"), (2, "lines 3")])
+def test_killed_with_its_workers(arguments, untouched, tmp_path, workers, at):
     out = tmp_path / "out"
-    process = start({"out_dir": out, "workers": workers, **arguments}, start_new_session=True)
-    assert wait_until(process, out / ".preparation", stage, 3)
+    wanted = {"out_dir": out, "workers": workers, **arguments}
+    process = start_and_hold(wanted, at, start_new_session=True)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     check_goes_on(out, arguments, untouched)
@@ -63,8 +70,7 @@ def test_killed_with_its_workers(arguments, untouched, tmp_path, workers, stage)
 
 def test_workers_end_with_their_parent(arguments, untouched, tmp_path):
     out = tmp_path / "out"
-    process = start({"out_dir": out, "workers": 2, **arguments})
-    assert wait_until(process, out / ".preparation", "lines", 2)
+    process = start_and_hold({"out_dir": out, "workers": 2, **arguments}, "lines 2")
     workers = children_of(process.pid)
     process.kill()
     process.communicate()
@@ -77,8 +83,7 @@ def test_workers_end_with_their_parent(arguments, untouched, tmp_path):
 @pytest.mark.parametrize(("number", "workers"), [(signal.SIGTERM, 2), (signal.SIGINT, 1)])
 def test_asked_to_stop(arguments, untouched, tmp_path, number, workers):
     out = tmp_path / "out"
-    process = start({"out_dir": out, "workers": workers, **arguments})
-    assert wait_until(process, out / ".preparation", "lines", 2)
+    process = start_and_hold({"out_dir": out, "workers": workers, **arguments}, "lines 2")
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 75
@@ -89,8 +94,7 @@ def test_asked_to_stop(arguments, untouched, tmp_path, number, workers):
 
 def test_a_killed_worker_is_replaced(arguments, untouched, tmp_path):
     out = tmp_path / "out"
-    process = start({"out_dir": out, "workers": 2, **arguments})
-    assert wait_until(process, out / ".preparation", "lines", 2)
+    process = start_and_hold({"out_dir": out, "workers": 2, **arguments}, "lines 2")
     os.kill(min(children_of(process.pid)), signal.SIGKILL)
     assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
@@ -100,10 +104,11 @@ def test_a_killed_worker_is_replaced(arguments, untouched, tmp_path):
 def test_a_worker_that_hangs_is_waited_for_until_the_run_is_stopped(arguments, untouched, tmp_path):
     """How long a task may take nobody knows; but a hung one does not outlive the run."""
     out = tmp_path / "out"
-    process = start({"out_dir": out, "workers": 2, **arguments})
-    assert wait_until(process, out / ".preparation", "lines", 2)
+    process = start_and_hold({"out_dir": out, "workers": 2, **arguments}, "lines 2")
     hung = min(children_of(process.pid))
     os.kill(hung, signal.SIGSTOP)
+    process.stdin.close()
+    process.stdin = None  # `communicate` would close it again
     units = len(json.loads((out / ".preparation" / "plan.json").read_bytes())["units"])
     assert wait_until(process, out / ".preparation", "lines", units - 1)
     assert process.poll() is None
@@ -136,7 +141,7 @@ def test_no_room_for_a_file(arguments, untouched, tmp_path):
 def test_a_full_disk(arguments, untouched, tmp_path, call):
     out = tmp_path / "out"
     wanted = {"out_dir": out, "workers": 1, **arguments}
-    when = {"write": "30", RENAMES: "9+", "fsync": "2+"}[call]
+    when = {"write": "30", RENAMES: "9+", "fsync": "4+"}[call]
     code, errors = run(wanted, injecting(f"error=ENOSPC:when={when}", call))
     assert code == 1
     assert "No space left on device" in errors
@@ -146,8 +151,8 @@ def test_a_full_disk(arguments, untouched, tmp_path, call):
 
 def test_a_part_that_was_damaged_is_made_again(arguments, untouched, tmp_path):
     out = tmp_path / "out"
-    process = start({"out_dir": out, "workers": 1, **arguments}, start_new_session=True)
-    assert wait_until(process, out / ".preparation", "units", 4)
+    wanted = {"out_dir": out, "workers": 1, **arguments}
+    process = start_and_hold(wanted, "encode 4", start_new_session=True)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     part = next(iter(sorted((out / ".preparation" / "units").glob("*.tokens"))))

@@ -35,7 +35,7 @@ from tokenmill.preparation.planning import limits
 from tokenmill.preparation.pretokenize import TextArray, pretokenize
 from tokenmill.preparation.workspace.target import hold_workspace
 from tokenmill.shards import writer
-from tokenmill.text.inputs.decompress import InputStream
+from tokenmill.text.inputs.open_input import InputStream
 from tokenmill.text.reading import cut_pieces
 from tokenmill.tokens.load_tokenizer import from_state, load
 

@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "batches": {"order", "reading", "dataset", "edits", "augment"},
     "augment": {"order", "batches", "dataset"},
     "edits": {"order", "batches", "dataset"},
-    "torch": {"batches", "edits"},
+    "torch": {"batches"},
     "compat": {"torch", "dataset", "tokens", "hub"},
     "train": {"torch", "compat", "batches", "edits", "augment", "dataset", "tokens"},
     "executors": set(),

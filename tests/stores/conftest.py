@@ -99,6 +99,12 @@ def tls(tmp_path_factory):
 
 
 @pytest.fixture
+def repeats(monkeypatch):
+    """Repeat at once, and wait for the answer of a busy machine."""
+    monkeypatch.setattr(store_requests, "RETRY", Retry(attempts=3, first_wait=0.01))
+
+
+@pytest.fixture
 def impatient(monkeypatch):
     """Give up soon and repeat at once: what is tested is what happens then."""
     quick = Retry(attempts=3, first_wait=0.01, timeout=0.7)

@@ -134,12 +134,17 @@ def test_all_batches_are_those_of_the_disk(dataset, tmp_path, order, shards):
 
 
 @pytest.mark.parametrize("fault", ["flip", "cut", "503", "whole"])
-def test_a_wrong_block_is_noticed(dataset, moto_port, endpoint, impatient, tmp_path, fault):
+def test_a_wrong_block_is_noticed(dataset, moto_port, endpoint, repeats, tmp_path, fault):
+    """Every fourth block is wrong when it is first asked for, and right when it is again."""
     address, folder = dataset
-    count = itertools.count()
+    asked = []
 
     def faults(request):
-        return fault if block_of(request) is not None and next(count) % 4 == 0 else None
+        block = block_of(request)
+        if block is None or block in asked:
+            return None
+        asked.append(block)
+        return fault if len(asked) % 4 == 1 else None
 
     with Proxy(moto_port, faults) as proxy:
         endpoint(proxy.address)

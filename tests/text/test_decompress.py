@@ -10,7 +10,7 @@ import pytest
 from backports import zstd
 
 from tokenmill.errors import BadInputError
-from tokenmill.text.inputs.decompress import InputStream
+from tokenmill.text.inputs.open_input import InputStream
 
 BLOCK = b"a" * (1 << 20)
 COMPRESS = {
@@ -29,8 +29,8 @@ def kind(request):
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch):
     """A bomb of 20 MiB instead of one of some GiB."""
-    monkeypatch.setattr("tokenmill.text.inputs.decompress.BOMB_BYTES", 4 << 20)
-    monkeypatch.setattr("tokenmill.text.inputs.decompress.BOMB_RATIO", 100)
+    monkeypatch.setattr("tokenmill.text.inputs.open_input.BOMB_BYTES", 4 << 20)
+    monkeypatch.setattr("tokenmill.text.inputs.open_input.BOMB_RATIO", 100)
 
 
 def read_all(path, kind):

@@ -15,8 +15,10 @@ from special_tokens import write_tokenizer
 from tokenizers import pre_tokenizers
 
 from tokenmill.tokens.load_tokenizer import load
-from tokenmill.tokens.split_alike import JOINED, LETTERS, SIGNS, one_of_characters
+from tokenmill.tokens.split_alike import one_of_characters, runs_of
 from tokenmill.tokens.split_patterns import ONE_EXPRESSION, PATTERNS
+
+LETTERS, SIGNS, JOINED = map(runs_of, ("letters", "signs", "joined"))
 
 
 def listed(runs):

@@ -6,10 +6,11 @@ import torch
 from torch_data import numbered, with_documents
 
 from tokenmill import from_array
+from tokenmill.augment import FillInTheMiddle
 from tokenmill.batches import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.mixture import Mixture
-from tokenmill.errors import MismatchError, OrderMismatchError
+from tokenmill.errors import FormatError, OrderMismatchError
 from tokenmill.torch import TorchLoader
 from tokenmill.torch.torch_batch import from_arrays
 
@@ -66,7 +67,7 @@ def test_the_environment_is_asked_and_its_answer_is_kept(monkeypatch):
     loader = TorchLoader(numbered(), batch_size=2, block_size=16)
 
     assert str(loader.ranks) == "rank 1 of 2, from torchrun (RANK, WORLD_SIZE)"
-    assert (loader.loader.rank, loader.loader.world_size) == (1, 2)
+    assert (loader.rank, loader.world_size) == (1, 2)
 
 
 @pytest.mark.parametrize("ranks_after", [1, 2])
@@ -97,8 +98,17 @@ def test_a_state_of_other_data_is_refused():
 def test_an_id_beyond_the_vocabulary_is_named_with_its_place():
     loader = TorchLoader(numbered(), batch_size=60, block_size=16, vocab_size=700)
 
-    with pytest.raises(MismatchError, match=r"token id \d+ at token \d+ .*has 700 ids"):
+    with pytest.raises(FormatError, match=r"the id \d+, .*its token \d+; vocabulary: 700 ids"):
         next(loader)
+
+
+def test_an_id_put_in_that_the_model_does_not_know_is_refused():
+    shape = {"batch_size": 2, "block_size": 16, "vocab_size": 700}
+
+    with pytest.raises(ValueError, match=r"begin_token is 800, .* 0 to 699"):
+        TorchLoader(with_documents(), rows="packed", begin_token=800, **shape)
+    with pytest.raises(ValueError, match=r"suffix_id is 702, .* 0 to 699"):
+        TorchLoader(with_documents(), augment=[FillInTheMiddle(0.5, 0.5, 1, 2, 702)], **shape)
 
 
 def test_documents_come_along_and_are_counted():

@@ -13,7 +13,7 @@ TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2"}
 @pytest.mark.parametrize(
     ("environ", "expected", "source"),
     [
-        ({}, (0, 1), "one process"),
+        ({}, (0, 1), "no launcher found"),
         (TORCHRUN, (1, 2), "torchrun"),
         ({**SLURM, "SLURM_STEP_ID": "0"}, (3, 4), "Slurm step"),
         ({**TORCHRUN, **SLURM, "SLURM_STEP_ID": "0"}, (1, 2), "torchrun"),
@@ -26,6 +26,10 @@ def test_launchers_are_asked_in_order(environ, expected, source):
 
     assert (found.rank, found.world_size) == expected
     assert source in found.source
+
+
+def test_one_process_says_so():
+    assert str(find_ranks(environ={})) == "1 process (no launcher found)"
 
 
 def test_a_slurm_batch_script_is_one_process():

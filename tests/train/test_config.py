@@ -36,7 +36,7 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
         ({"n_layers": 3}, "did you mean 'n_layer'"),
         ({"n_layer": "3"}, "n_layer is '3'"),
         ({"n_layer": True}, "n_layer is True"),
-        ({"batch_size": 0}, "batch_size is 0; expected at least 1"),
+        ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
         ({"documents": "yes"}, "documents is 'yes'; expected bool or None"),
         ({"batch_size": 4, "global_batch_size": 8}, "batch_size is 4 .* give one of them"),
         (

@@ -410,8 +410,8 @@ with process_group(torch.device("cpu")):
             file.write('{"kind": "add", "name": "x", "data": "both.npy", %s}\\n' % weights)
             file.write('{"kind": "skip", "steps": [5, 7]}\\n')
     edits.take()
-    assert loader.loader.names == ("data",)
-    assert [edit["kind"] for edit in loader.loader.edits] == ["skip"]
+    assert loader.names == ("data",)
+    assert [edit["kind"] for edit in loader.edits] == ["skip"]
     other = TorchLoader(from_array(np.arange(5000 + rank)), batch_size=2, block_size=8)
     try:
         RunEdits(folder, other, is_main=rank == 0, share=texts_of_ranks, say=print).start()

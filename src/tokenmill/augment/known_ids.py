@@ -40,8 +40,9 @@ class KnownIds:
         known = {id for id in (*names.values(), *given, begin_token) if id is not None}
         largest = int(np.iinfo(np.dtype(form.dtype)).max)
         vocab_size = min(sizes, default=None)
-        if form.check_ids and vocab_size is not None:
-            largest = min(largest, vocab_size - 1)
+        limit = form.vocab_size or (vocab_size if form.check_ids else None)
+        if limit is not None:
+            largest = min(largest, limit - 1)
         return cls(
             path=datasets[0].path,
             vocab_size=vocab_size,

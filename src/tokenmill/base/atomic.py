@@ -41,6 +41,14 @@ def new_file(path: Path, *, durable: bool = False, make_folder: bool = True) -> 
         sync_folder(path.parent)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, if they are not there; their names are synced."""
+    if not path.is_dir():
+        make_folder(path.absolute().parent)
+        path.mkdir(exist_ok=True)
+        sync_folder(path.absolute().parent)
+
+
 def write_atomically(path: Path | str, data: bytes, *, durable: bool = True) -> None:
     """Write so that `path` holds all of `data` or is untouched."""
     with new_file(Path(path), durable=durable, make_folder=False) as file:

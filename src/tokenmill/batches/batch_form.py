@@ -18,6 +18,8 @@ class BatchForm:
     """Most documents in a row, which gives `cu_seqlens` a fixed length; None: one in 8 tokens."""
     check_ids: bool = True
     """Refuse an id below 0, or beyond a vocabulary that is known."""
+    vocab_size: int | None = None
+    """Ids that the model knows: one beyond them is refused, whatever the data says."""
     prefetch: int = 2
     """Batches that a thread makes ahead; 0: no thread."""
     halves: bool = False

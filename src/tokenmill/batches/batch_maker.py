@@ -197,7 +197,7 @@ def _reader_of(run: Run, any_order: bool) -> SpanReader:
     form = run.settings.form
     readers = []
     for data, source in zip(run.datasets, run.order.sources, strict=True):
-        check = IdCheck(data, form.dtype, form.check_ids)
+        check = IdCheck(data, form)
         readers.append(data.span_reader(ANYWHERE if any_order else source.locality, check))
     return readers[0] if len(readers) == 1 else MixedReader(readers)
 

@@ -5,6 +5,7 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 
@@ -12,18 +13,21 @@ from tokenmill.errors import FormatError
 class IdCheck:
     """What readers look for among the ids of one dataset while they copy: see `IdLimit`."""
 
-    def __init__(self, data: TokenDataset, dtype: npt.DTypeLike, check_ids: bool) -> None:
+    def __init__(self, data: TokenDataset, form: BatchForm) -> None:
         self._data = data
-        self._dtype = np.dtype(dtype)
+        self._dtype = np.dtype(form.dtype)
+        self._vocab_size = form.vocab_size
         self.end_of_text = data.end_of_text_id
         self.comes_before = data.end_of_text_comes == "before"
         # Seen as unsigned, an id below 0 is huge: one look for the largest finds it as well.
         self.largest = int(np.iinfo(f"u{data.dtype.itemsize}").max)
-        if check_ids or not np.can_cast(data.dtype, self._dtype):
+        if form.check_ids or not np.can_cast(data.dtype, self._dtype):
             self.largest = min(int(np.iinfo(kind).max) for kind in (data.dtype, self._dtype))
         # Ids that were compared when they were written are taken as they are.
-        if check_ids and not data.has_manifest and (largest := data.largest_id) is not None:
+        if form.check_ids and not data.has_manifest and (largest := data.largest_id) is not None:
             self.largest = min(self.largest, largest)
+        if form.vocab_size is not None:
+            self.largest = min(self.largest, form.vocab_size - 1)
 
     def refuse(self, start: int, length: int) -> NoReturn:
         """Name the first wrong id among some tokens of the axis."""
@@ -37,7 +41,7 @@ class IdCheck:
         why = "which is below 0" if found < 0 else "which is not in its vocabulary"
         if found > np.iinfo(self._dtype).max:
             why = f"which {self._dtype} cannot hold"
-        vocab_size = data.stated_vocab_size
+        vocab_size = self._vocab_size or data.stated_vocab_size
         raise FormatError(
             f"{place.file} holds the id {found:,}, {why} (its token {place.offset:,}; vocabulary: "
             f"{'unknown' if vocab_size is None else f'{vocab_size:,} ids'})",

@@ -8,7 +8,7 @@ function of (data, order, step, rank): the order turns sample numbers into spans
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -105,7 +105,7 @@ class BatchLoader:
         rules = self._run.settings.order
         tokens = sum(data.num_tokens for data in self.datasets)
         return (
-            f"<BatchLoader of {tokens:,} tokens: {self.batch_size} {rules.rows} of "
+            f"<{type(self).__name__} of {tokens:,} tokens: {self.batch_size} {rules.rows} of "
             f"{self.block_size:,}, order={self._run.order.sources[0].name!r}, seed={rules.seed}, "
             f"rank {self.rank} of {self.world_size}, at step {self.step:,}>"
         )
@@ -158,7 +158,7 @@ class BatchLoader:
 
     # Iterating
 
-    def __iter__(self) -> "BatchLoader":
+    def __iter__(self) -> Self:
         if self._ended and self.passes.limits:
             self._pass += 1
             self._seek(self.passes.start_of(self._pass))
@@ -181,7 +181,7 @@ class BatchLoader:
         if batch.step != self.step:
             # A Ctrl-C came between taking a batch and counting it: that batch is still due.
             self.close()
-            return self.__next__()
+            return BatchLoader.__next__(self)  # a subclass makes tensors of it
         self._samples += self._maker.share.samples_per_step
         self._served += 1
         return batch

@@ -47,9 +47,10 @@ class PaddedReader(SpanReader):
             raise doubled_begin(data, int(spans.start[doubled[0]]))
 
 
-def check_begin_token(data: TokenDataset, begin_token: int) -> None:
+def check_begin_token(data: TokenDataset, begin_token: int, vocab_size: int | None) -> None:
     """Refuse an id that is not one of this data, or that its documents begin with already."""
-    size = data.stated_vocab_size
+    sizes = (data.stated_vocab_size, vocab_size)
+    size = min((size for size in sizes if size is not None), default=None)
     largest = int(np.iinfo(data.dtype).max) if size is None else size - 1
     if not 0 <= begin_token <= largest:
         ids = f"{data.dtype} ids" if size is None else "its vocabulary"

@@ -81,7 +81,7 @@ class RunSettings:
             if self.order.begin_token is not None:
                 from tokenmill.batches.padding import check_begin_token
 
-                check_begin_token(data, self.order.begin_token)
+                check_begin_token(data, self.order.begin_token, self.form.vocab_size)
         return augmenter
 
 

@@ -1,15 +1,4 @@
-"""The names and arguments of the scripts that this library grew from, each a thin layer on it.
-
-get_batch.py          TokenizedDataset: shards of a folder; GPTDataLoader: these, or a text
-local_files.py        LocalTokenizedDataset(Fixed), StreamingDataset, create_dataloaders
-local_data_module.py  LocalDataModule: the same files as a Lightning data module
-fetch_shards.py       download_tokenized_data: shards from the hub into a folder
-text_file.py          a text file as tokens, from the .npy next to it
-
-What is called `block_size` everywhere else has the names of those scripts here: `max_length`,
-`seq_length`. Headers are not tokens, windows run across shard edges, every rank gets its own rows,
-and a position can be saved.
-"""
+"""The names and arguments of the scripts that this library grew from, each a thin layer on it."""
 
 import importlib
 
@@ -45,6 +34,4 @@ __all__ = list(_HOME_OF)
 def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'tokenmill.compat' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
+    return getattr(importlib.import_module(_HOME_OF[name]), name)

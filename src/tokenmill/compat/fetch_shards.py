@@ -12,10 +12,5 @@ from tokenmill.hub.remote_files import DEFAULT_REPO
 def download_tokenized_data(
     data_dir: str | os.PathLike[str] | None = None, repo_id: str = DEFAULT_REPO, **options: Any
 ) -> str:
-    """Fetch token shards from the hub and return the folder they are in.
-
-    Without arguments: the first 3 training shards of FineWeb-Edu in GPT-2 tokens (200 MB each) into
-    /tmp/data/fineweb-edu. They are all training shards: `tokenmill.open(folder, split="val")` holds
-    out the last. Takes the keywords of `tokenmill.download`.
-    """
+    """Fetch what `tokenmill.download` fetches, with its keywords; return the folder it is in."""
     return download(repo_id, data_dir, **options).folder

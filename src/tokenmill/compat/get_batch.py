@@ -1,7 +1,4 @@
-"""TokenizedDataset and GPTDataLoader: `get_batch` from shards, or from a text in memory.
-
-Under both, a loader whose batch size and device may differ from call to call.
-"""
+"""TokenizedDataset and GPTDataLoader: `get_batch` from shards, or from a text in memory."""
 
 import functools
 from collections.abc import Mapping
@@ -23,10 +20,7 @@ from tokenmill.torch.torch_loader import TorchLoader
 
 
 class BatchesOnDemand:
-    """Gives the next rows of the order; no row comes twice in an epoch, none is missed.
-
-    `options` are those of a TorchLoader, without the batch size and the device.
-    """
+    """A TorchLoader, with its `options`, whose batch size and device may differ in every call."""
 
     def __init__(self, data: Any, **options: Any) -> None:
         self._open = functools.partial(TorchLoader, data, **options)
@@ -41,12 +35,12 @@ class BatchesOnDemand:
     ) -> tuple[Tensor, Tensor]:
         """The next (inputs, targets) of this rank, each (batch_size, block_size) int64 on `device`.
 
-        `auto` is the GPU if there is one, else the CPU.
+        `auto` is the GPU if there is one, else the CPU. No row comes twice in an epoch.
         """
         if str(device) == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         device = torch.device(device)
-        if (self._loader.loader.batch_size, self._loader.device) != (batch_size, device):
+        if (self._loader.batch_size, self._loader.device) != (batch_size, device):
             state = self.state_dict()
             self._loader.close()
             self._loader = self._open(batch_size=batch_size, device=device)
@@ -64,13 +58,11 @@ class BatchesOnDemand:
 
 
 class TokenizedDataset(BatchesOnDemand):
-    """Shards of a folder as one axis of tokens.
+    """Shards of a folder, in any format that `tokenmill.open` reads, as one axis of tokens.
 
-    `split="val"` is what the file names call so, else the last shard; `train` is the rest. Files
-    may be of any format `tokenmill.open` reads, so the header of an llm.c shard is a header. Each
-    process draws rows of its own (`rank`, `world_size`; found by themselves under torchrun), in a
-    shuffled order without replacement that `state_dict` can resume. Further arguments are those of
-    `tokenmill.open`.
+    `split="val"` is what the file names call so, else the last shard; `train` is the rest. Each
+    process draws its own rows (`rank`, `world_size`; found by themselves under torchrun), shuffled
+    without replacement. Further arguments are those of `tokenmill.open`.
     """
 
     @takes_keywords_of(dataset.open, but=["path"])

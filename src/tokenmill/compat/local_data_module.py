@@ -1,11 +1,8 @@
 """LocalDataModule: train and validation files as a Lightning data module.
 
-Lightning exists as two packages, `lightning` and `pytorch_lightning`, whose classes are not each
-other's. The module is built on the one that was imported before this one; on `lightning` if both
-were imported, or neither.
-
-The training loader keeps its own position, and Lightning stores it in every checkpoint (under
-`combined_loader`): a run stopped in mid-epoch resumes with the next window.
+It is built on the package that was imported before it, `lightning` or `pytorch_lightning`, whose
+classes are not each other's; on `lightning` if both were, or neither. Lightning stores the position
+of the training loader in every checkpoint: a run stopped in mid-epoch resumes with the next window.
 """
 
 import functools
@@ -47,10 +44,6 @@ class LocalDataModule(_Base):  # type: ignore[misc]
     @functools.cached_property
     def _loaders(self) -> tuple[TokenDataLoader, TokenDataLoader]:
         return self._open()
-
-    def setup(self, stage: str | None = None) -> None:
-        """Open both files, on every process."""
-        _ = self._loaders
 
     def train_dataloader(self) -> TokenDataLoader:
         """The training file: one epoch per pass, each in its own order."""

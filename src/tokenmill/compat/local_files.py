@@ -1,8 +1,7 @@
 """Local token files (`.npy` or any other) and text files as datasets and loaders.
 
 Items and batches are `{"input_ids", "labels"}`, where labels[t] is the token after input_ids[t];
-those of StreamingDataset are pairs. The `.npy` header is respected, whatever dtype it names.
-Arguments after the named ones are those of `tokenmill.open`.
+those of StreamingDataset are pairs. `open_options` are arguments of `tokenmill.open`.
 """
 
 import functools

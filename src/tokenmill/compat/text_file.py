@@ -1,9 +1,8 @@
 """A text file as tokens: the `.npy` beside it when there is one, else tokenized in memory.
 
-`corpus.txt` is looked for as `corpus.npy` (what `tokenmill pretokenize corpus.txt` writes). It is
-memory-mapped and costs no memory. Without it the whole text is read and encoded, which takes some
-6 bytes of memory a byte of text, and a warning says so. A `.npy` older than its text is refused:
-it may hold the tokens of another text. The first 90 % of the tokens are for training.
+`corpus.npy` is what `tokenmill pretokenize corpus.txt` writes; it is memory-mapped and costs no
+memory. Without it the whole text is read and encoded, which takes some 6 bytes of memory per byte
+of text, and a warning says so. The first 90 % of the tokens are for training.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ Say = Callable[[str], object]
 
 def open_text(
     path: str | Path,
-    splits: Sequence[str | None],
+    splits: Sequence[str],
     *,
     tokenizer: str | Tokenizer = "gpt2",
     say: Say = print,
@@ -47,7 +46,7 @@ def open_text(
             first = data.files[0].first
             size = data.num_tokens
             where = f"indices {first:,} to {first + size:,}"
-            say(f"   Using {data.split or 'whole'} portion: {size:,} tokens ({where})")
+            say(f"   Using {data.split} portion: {size:,} tokens ({where})")
         return opened
     if not path.exists():
         raise FileNotFoundError(f"no file {path} (looked in {Path.cwd()})")
@@ -57,7 +56,7 @@ def open_text(
     )
     ids = encode_text(path.read_bytes(), known, name=str(path))
     parts = [split_array(ids, split) for split in splits]
-    counts = [f"{split or 'all'} {len(part):,}" for split, part in zip(splits, parts, strict=True)]
+    counts = [f"{split} {len(part):,}" for split, part in zip(splits, parts, strict=True)]
     say(f"   Tokenized {path} with {known.name}; tokens: {', '.join(counts)}")
     about: dict[str, Any] = {"end_of_text": known.end_of_text_id, "vocab_size": known.vocab_size}
     return [dataset.from_array(part, tokenizer=known, **about) for part in parts]
@@ -77,7 +76,7 @@ def encode_text(text: str | bytes, tokenizer: Tokenizer, *, name: str = "the tex
     return np.asarray(tokenizer.encode_batch([data])[0], dtype)
 
 
-def split_array(ids: np.ndarray, split: str | None) -> np.ndarray:
+def split_array(ids: np.ndarray, split: str) -> np.ndarray:
     """The first 90 % for `train`, the rest for `val`; the rule of `tokenmill.open` for one file."""
     kept = len(ids) * 9 // 10
-    return {"train": ids[:kept], "val": ids[kept:], None: ids}[split]
+    return {"train": ids[:kept], "val": ids[kept:]}[split]

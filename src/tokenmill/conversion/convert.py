@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from tokenmill import dataset
 from tokenmill.base.atomic import (
     is_temporary,
+    make_folder,
     remove,
     replace_folder,
     sync_folder,
@@ -117,7 +118,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     a dataset that it had moved aside, to replace it, is moved back first.
     """
     target = target.absolute()
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     staging = target.with_name(f".{target.name}.convert")
     new = staging / "new"
     replaced = staging / "replaced"

@@ -86,7 +86,7 @@ def record_edits(
         if not isinstance(edit, Edit):
             names = ", ".join(kind.__name__ for kind in KINDS.values())
             raise TypeError(f"an edit is {shown(edit)}; it must be one of: {names}")
-        first = at
+        first = whole_number(f"the sample of the {edit.kind}", at)
         if isinstance(edit, Skip):
             edit = Skip(samples=edit.in_samples(steps_begin_at))
             first, _ = edit.in_samples(None)

@@ -22,7 +22,7 @@ Range = tuple[int, int]
 CAP_THEN = ("share", "end")
 LARGEST = 1 << 48
 """All numbers of samples, tokens, documents and epochs are below this: sums of many fit int64."""
-_FRACTION = re.compile(r"\d{1,18}(/\d{1,18})?")
+_FRACTION = re.compile(r"\d{1,18}(/[1-9]\d{0,17})?")
 
 
 class EditValue:

@@ -4,14 +4,15 @@ A state holds the path and a hash of what was there, which must be the same when
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tokenmill import dataset
+from tokenmill.base.hashing import regular
 from tokenmill.dataset import TokenDataset
 from tokenmill.edits.edit_record import RecordedEdit
 from tokenmill.edits.edit_values import Add, Ban, Grow
@@ -68,7 +69,7 @@ def _added(add: Add, sources: Mapping[str, TokenDataset], num_tokens: int | None
     if not isinstance(data, TokenDataset):
         try:
             data = dataset.open(data)
-        except (OSError, TokenmillError) as error:
+        except (OSError, TypeError, ValueError, TokenmillError) as error:
             raise OrderMismatchError(
                 f"the data of the added source {add.name!r} cannot be opened at {data}: {error}",
                 hint=f"give it: load_state_dict(state, sources={{{add.name!r}: data}})",
@@ -84,10 +85,12 @@ def _added(add: Add, sources: Mapping[str, TokenDataset], num_tokens: int | None
 
 def _content(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
-    except OSError as error:
+        with open(regular(path), "rb") as file:  # a pipe or a device may never end
+            return file.read()
+    except (OSError, ValueError) as error:
         raise OrderMismatchError(
-            f"the file of banned documents {path} cannot be read: {error.strerror}",
+            f"the file of banned documents {path} cannot be read: "
+            f"{getattr(error, 'strerror', error)}",
             hint="a state holds only its path and its hash; put the file there that was used when "
             "the run was edited",
         ) from error
@@ -99,7 +102,7 @@ def _numbers(content: bytes, path: str) -> np.ndarray:
         numbers = np.array(content.split(), np.int64)
     except (ValueError, OverflowError):
         lines = enumerate(content.splitlines(), 1)
-        number, line = next((n, line) for n, line in lines if not line.strip().isdigit())
+        number, line = next((n, b) for n, b in lines if not re.fullmatch(rb"\s*\d{1,18}\s*", b))
         raise ValueError(
             f"line {number} of {path} is {line[:40].decode(errors='replace')!r}; a file of banned "
             "documents has one number in each line"

@@ -12,7 +12,7 @@ from typing import Any
 
 from tokenmill.base.suggest import one_of
 from tokenmill.batches.run import Run
-from tokenmill.batches.state import read_state
+from tokenmill.batches.state import not_a_state, read_state
 from tokenmill.dataset import TokenDataset
 from tokenmill.edits.edit_record import (
     RecordedEdit,
@@ -38,11 +38,13 @@ def edit_state(
     sources are checked here, what depends on the data when a loader loads the state.
     """
     samples, _ = read_state(state, {})
-    fingerprint = state["order_fingerprint"]
+    fingerprint, names = (state[key] for key in ("order_fingerprint", "sources"))
+    if not isinstance(names, list) or not str(fingerprint).isascii():
+        raise not_a_state("its sources are not a list, or its fingerprint is not one")
     so_far = edits_from_json(state.get("edits", []), fingerprint, samples)
     records = record_edits(edits, samples if at is None else at, note, served=samples)
     merged = merge_edits(so_far, [with_files(record, {}) for record in records])
-    names = list(state["sources"])
+    names = list(names)
     for record in merged:
         edit: Any = record.edit
         names += [edit.name] if isinstance(edit, Add) else []

@@ -1,14 +1,9 @@
 """Run tasks in processes of this machine.
 
-A task is (function, arguments): the function importable, the arguments small. Workers are fresh
-interpreters that talk over a socket pair: nothing is forked (safe next to threads), the caller's
-script is not imported again (no `if __name__ == "__main__"` needed), and a worker that dies is
-noticed immediately, with the task it had. Tasks must be harmless if run twice: a task whose worker
-died is given to a new one, up to `ATTEMPTS` times.
-
-A worker that hangs (in a network filesystem that does not answer) is waited for: a task may take
-hours, since a compressed file is one. SIGTERM or Ctrl-C ends it with the run, and the same command
-resumes.
+Workers are fresh interpreters that talk over a socket pair: nothing is forked (safe next to
+threads), the caller's script is not imported again (no `if __name__ == "__main__"` needed), and a
+worker that dies is noticed immediately. Its task, which must be harmless if run twice, is given to
+a new one, up to `ATTEMPTS` times. A worker that hangs is waited for: a task may take hours.
 """
 
 import atexit

@@ -33,21 +33,16 @@ class JobPart:
             return cls(int(number), int(of))
         raise ValueError(f"part is {text!r}; write it K/N, K counted from 0: 0/16 to 15/16")
 
-    def has(self, task: int) -> bool:
-        return task % self.of == self.number
-
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
 
 
 @dataclass(frozen=True)
 class StageReport:
-    """Tasks of one stage: done before, run here, and missing."""
+    """Tasks of one stage: all, and those that are missing."""
 
     name: str
     tasks: int
-    ran: int
-    """Tasks that were run here."""
     missing: tuple[int, ...]
     """Tasks whose results are not there yet."""
 
@@ -83,13 +78,12 @@ class PartExecutor(Executor):
             if not left or time.monotonic() >= deadline:
                 break
             time.sleep(min(LONGEST_PAUSE, 0.05 + self.wait / 1000))
-        report = StageReport(tasks.name, len(tasks.arguments), len(mine), tuple(left))
-        self.stages.append(report)
+        self.stages.append(StageReport(tasks.name, len(tasks.arguments), tuple(left)))
         if left:
             raise NotReady(tasks.name)
 
     def _is_mine(self, number: int) -> bool:
-        return self.part is not None and self.part.has(number)
+        return self.part is not None and number % self.part.of == self.part.number
 
 
 def to_array(numbers: Iterable[int]) -> str:

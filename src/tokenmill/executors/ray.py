@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tokenmill.errors import MismatchError, MissingExtraError, PrepareError, TokenmillError
+from tokenmill.errors import MismatchError, PrepareError, TokenmillError
 from tokenmill.executors.executor import Executor, Numbered, Task, TaskFunction, WorkerDiedError
 from tokenmill.version import __version__
 
@@ -99,19 +99,16 @@ class RayExecutor(Executor):
 
 
 def _import_quietly() -> Any:
-    """Ray, which says nothing by itself unless the environment asks for it.
+    """Import Ray so that it says nothing, unless the program has imported it before.
 
-    When a worker dies, Ray prints a page for each attempt, on standard output, before or after our
-    one error. Its own logs, in /tmp/ray on each node, have all of it. A program that has imported
-    Ray by itself keeps its own settings.
+    When a worker dies, it prints a page for each attempt, on standard output, around our one error.
+    Its own logs, in /tmp/ray on each node, have all of it.
     """
     if "ray" not in sys.modules:
         os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")
         logging.getLogger("ray").setLevel(logging.ERROR)
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtraError("the engine ray", package="ray", extra="ray") from error
+    import ray
+
     return ray
 
 

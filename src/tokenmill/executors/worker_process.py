@@ -10,15 +10,17 @@ import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+# -P: files of the current folder must not shadow modules
+PROGRAM = (sys.executable, "-P", "-m", "tokenmill.executors.worker")
+
 # Tasks allocate and free the same few megabytes over and over; handing each back to the kernel
 # and asking for it again, zeroed, took a fifth of the time. glibc reads these when it starts.
-KEEP_FREED_MEMORY = {
+# NumPy's threads for linear algebra wait for work by spinning; no task has any for them.
+ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "OPENBLAS_NUM_THREADS": "1",
 }
-
-# NumPy's threads for linear algebra wait for work by spinning; no task has any for them.
-NO_BLAS_THREADS = {"OPENBLAS_NUM_THREADS": "1"}
 
 # Where AMD's Zen 4 sorts with AVX-512, it takes five times as long as with AVX2: NumPy stores
 # compressed vectors, which are slow there. These are the names of AVX-512 in NumPy's releases.
@@ -42,20 +44,11 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]
         self.process = subprocess.Popen(
-            # -P: files of the current folder must not shadow modules
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "tokenmill.executors.worker",
-                str(theirs.fileno()),
-                *modules,
-            ],
+            [*PROGRAM, str(theirs.fileno()), *modules],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             env={
-                **KEEP_FREED_MEMORY,
-                **NO_BLAS_THREADS,
+                **ENVIRONMENT,
                 **(SORT_WITH_AVX2 if _is_zen_4() else {}),
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(path for path in paths if path),

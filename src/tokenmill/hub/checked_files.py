@@ -1,15 +1,11 @@
 """Records of what was checked before, so that it is neither read nor fetched again.
 
-In `.tokenmill/hub/` inside the folder of the download:
+In `.tokenmill/hub/` inside the folder of the download, each put in place by a rename:
 
-  files/PATH.json             one file that was checked: its hash, size and time of change
-  OWNER--NAME/REVISION.json   the commit that a revision named when all that was asked for was here,
-                              and all files of that commit
-  partial/                    files on their way: complete and checked, or under a temporary name
-
-A file counts as right while its size and time of change are those of the check; otherwise it is
-hashed again (about 1 GB/s), which is still cheaper than fetching it. One record per file, each put
-in place by a rename, so that several processes may download into one folder.
+  files/PATH.json             a file that was checked: its hash, size and time of change; while both
+                              stay, it is not hashed again (about 1 GB/s)
+  OWNER--NAME/REVISION.json   the commit that a revision named at the last download, and its files
+  partial/                    files that are not published: complete, or under a temporary name
 """
 
 import errno
@@ -21,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from tokenmill.base.atomic import is_temporary, rename_durably, write_atomically
+from tokenmill.base.atomic import is_temporary, make_folder, rename_durably, write_atomically
 from tokenmill.errors import DownloadError
 from tokenmill.hub.remote_files import OUR_FOLDER, HubFile
 
@@ -64,7 +60,7 @@ class CheckedFiles:
     def publish(self, file: HubFile) -> None:
         """Give a staged file its final name, unless another process was faster."""
         target = self.target(file)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         try:
             rename_durably(self.staged(file), target)
             self._note(file)
@@ -77,7 +73,6 @@ class CheckedFiles:
         return _read(self._record(file)).get("repo") == self.repo_id
 
     def _note(self, file: HubFile) -> None:
-        """Record that a file is here and right."""
         _write(self._record(file), {"repo": self.repo_id, **self._state(file)})
 
     def commit_of(self, revision: str) -> tuple[str, list[HubFile]]:
@@ -85,10 +80,9 @@ class CheckedFiles:
         record = _read(self._commit_record(revision))
         try:
             files = [HubFile(f["path"], f["bytes"], f["digest"]) for f in record["files"]]
-            commit = str(record["commit"])
-        except (KeyError, TypeError):
+            return str(record["commit"]), files
+        except (KeyError, TypeError, ValueError):
             return "", []
-        return (commit, files) if all(file.is_sound() for file in files) else ("", [])
 
     def note_commit(self, revision: str, commit: str, files: list[HubFile]) -> None:
         """Record the commit that a revision names, and its files."""

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tokenmill.base.atomic import make_folder
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.progress import Progress, open_progress
 from tokenmill.base.retry import Retry, RetryClock
@@ -211,7 +212,7 @@ def _refuse_foreign(checked: CheckedFiles, files: list[HubFile], force: bool) ->
 
 def _check_space(folder: Path, files: list[HubFile]) -> None:
     """Fail before the first byte rather than at the last."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     needed = sum(file.num_bytes for file in files)
     free = shutil.disk_usage(folder).free
     if needed > free:

@@ -1,8 +1,7 @@
 """Push a dataset to the Hugging Face hub: verified first, then all of it in one commit.
 
-The files that the manifest names, the manifest, the card, and a decoded sample for the viewer;
-nothing else that may be in the folder. The large files go up before the commit is made, so a push
-that stops leaves no half dataset, and the next one does not send again what has arrived.
+The large files go up before the commit is made, so a push that stops leaves no half dataset, and
+the next one does not send again what has arrived. docs/hub.md lists the files.
 """
 
 import io
@@ -93,11 +92,7 @@ def upload(
 
 
 def _push(
-    hub: Hub,
-    local: dict[str, Path],
-    extra: dict[str, bytes],
-    private: bool,
-    message: str,
+    hub: Hub, local: dict[str, Path], extra: dict[str, bytes], private: bool, message: str
 ) -> Upload:
     package = hub_package()
     api = hub.api
@@ -128,7 +123,7 @@ def _compare(hub: Hub, commit: str, local: dict[str, Path], extra: dict[str, byt
     there = {file.path: file for file in hub.files(commit)}
     for path in [*local, *extra]:
         file = there.get(path)
-        if file is None or file.digest_of(local.get(path) or extra[path]) != file.digest:
+        if file is None or not file.has_digest(local.get(path) or extra[path]):
             raise UploadError(
                 f"{path} of {hub.repo_id} at {commit[:12]} is not what was sent",
                 hint="push again; if it stays so, something between here and the hub changes bytes",

@@ -120,6 +120,7 @@ def train_tokenizer(
         sources = find_inputs(inputs, {}, out, workspace, asked, run.progress)
         wanted = what_is_wanted(asked, sources, vocab_size, special)
         if not overwrite and (found := find_trained(out, wanted, sources)) is not None:
+            workspace.remove()  # of a training that was killed when its files were in place
             return Training(**found, already_there=True)
         found_plan = read_plan(workspace) if overwrite else None
         if found_plan is not None and list_differences(asked, sources, found_plan):

@@ -19,6 +19,7 @@ pass over it counts each length, the second sorts a block at a time and puts its
 import errno
 import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ _ALIGN = 4096
 _BLOCK = 1 << 20  # documents at a time: 8 MB an array
 _TOKENS_AT_ONCE = 1 << 23  # of which the ends are asked for
 _SMALL = 1 << 16  # lengths below this are counted in a table
+_A_DAY = 24 * 3600  # seconds
 _REBUILD = "remove it; it is built again when it is needed"
 
 log = logging.getLogger("tokenmill")
@@ -90,6 +92,9 @@ def documents_by_length(key: str, name: str, num_tokens: int, ends: EndsBetween)
 
 
 def _build(path: Path, key: str, num_tokens: int, ends: EndsBetween) -> None:
+    for left in path.parent.glob(f".{path.stem}.*.tmp"):  # by builders that were killed
+        if time.time() - left.stat().st_mtime > _A_DAY:
+            left.unlink(missing_ok=True)
     dtype = _starts_dtype(num_tokens)
     with new_file(path, durable=True) as file:
 

@@ -60,7 +60,7 @@ class Encoder:
             if self._backend is None:
                 self._backend = self._build()
                 self._text_seen = self._text_seen_at_last_look = 0
-                self._size_when_built = resident_bytes()
+                self._size_when_built = process_bytes(1)
             if self._texts_singly + len(texts) <= SINGLY or len(texts) == 1:
                 self._texts_singly += len(texts)
                 found = list(map(self._backend.encode, texts))
@@ -83,7 +83,7 @@ class Encoder:
         if self._text_seen < self._text_seen_at_last_look + LOOK_EVERY:
             return False
         self._text_seen_at_last_look = self._text_seen
-        size = resident_bytes()
+        size = process_bytes(1)
         if size is None or self._size_when_built is None:
             return self._text_seen >= UNSEEN_LIMIT
         return size - self._size_when_built > GROWTH_LIMIT
@@ -101,7 +101,7 @@ def build_gigatoken(tree: dict[str, Any], where: str) -> Any:
 def check_address_space(needed: int, num_bytes: int) -> None:
     """Refuse to encode so much text where a limit might end the process in the middle of it."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
-    used = None if limit < 0 else _pages(0)
+    used = None if limit < 0 else process_bytes(0)
     if used is None:
         return
     left = limit - used
@@ -114,13 +114,8 @@ def check_address_space(needed: int, num_bytes: int) -> None:
         )
 
 
-def resident_bytes() -> int | None:
-    """Memory this process holds now; None where the system does not say."""
-    return _pages(1)
-
-
-def _pages(field: int) -> int | None:
-    """A field of /proc/self/statm, in bytes: 0 is address space, 1 is resident memory."""
+def process_bytes(field: int) -> int | None:
+    """Memory of this process: 0 is address space, 1 is resident; None if the system is silent."""
     try:
         with open("/proc/self/statm", "rb") as statm:
             pages = int(statm.read().split()[field])

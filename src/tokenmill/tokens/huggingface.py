@@ -8,7 +8,7 @@ import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -171,11 +171,9 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokeni
     vars(found).update(_tree=tree, _vocabulary=Vocabulary(spellings, name=path.name))
     added = [str(token["content"]) for token in tree.get("added_tokens") or []]
     _ = found._slow  # refuses tokens that the package does not find
-    if not found._gives_same_ids(added):
-        return found
-    fast = replace(found, backend="gigatoken")
-    vars(fast).update({**vars(found), "backend": "gigatoken"})  # what takes long to build is shared
-    return fast
+    if found._gives_same_ids(added):
+        vars(found).update(backend="gigatoken")  # not `replace`: what takes long to build stays
+    return found
 
 
 def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:

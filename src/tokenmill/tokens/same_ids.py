@@ -7,8 +7,10 @@ of a sentence: so the texts are such places.
 """
 
 import functools
+import json
 from collections.abc import Iterable, Sequence
 from itertools import product
+from pathlib import Path
 from typing import ClassVar, Self
 from unicodedata import ucd_3_2_0
 
@@ -20,21 +22,9 @@ from tokenmill.tokens.vocabulary import PROBE, Ends, Ids
 
 MOST_SPELLINGS = 4000  # of a vocabulary that are compared
 
-_SCRIPTS = (
-    "It's the miller's; WE'LL grind 1,234 sacks (or 5.6e-7) -- isn't that \u201cmore\u201d?\u2026",
-    "def f(x: int) -> str:\n    if x>=0xFF:\n\t\treturn f'{x:03d}'  # \u2713\n\n\n    \n}\r\n\r\n",
-    '<p class="a-b_c">&nbsp;</p>\n\\begin{x}$a^{2}\\neq b_{i,j}$\\\\ {"k": [null, -1.5e+3]}',
-    "\u6c34\u8f66\u78e8\u574a\uff0c\u4e00\u4e5d\u4e8c\u4e09\u5e743\u6708\u3002\u6c34\u8eca\u3067",
-    "\u7c89\u3092\u3072\u304f\u30c6\u30b9\u30c8\ubb3c\ub808\ubc29\uc544 \ub9e4\uc77c\u3001A\uff21",
-    "\u062a\u0639\u0645\u0644 \u0627\u0644\u0645\u0637\u062d\u0646\u0629 \u0643\u064f\u0644\u0651",
-    "\u064a\u0648\u0645\u061b \u0661\u0662\u0663\u0664\u0665\u060c \u05d8\u05d7\u05e0\u05d4 \ufdfa",
-    "\u091a\u0915\u094d\u0915\u0940 \u0939\u0930 \u0926\u093f\u0928 \u091a\u0932\u0924\u0940\u0964",
-    "\u0967\u0968\u0969\u096a \u0e42\u0e23\u0e07\u0e2a\u0e35 \u1019\u103c\u1014\u103a\u1019\u102c",
-    "\U0001f33e\U0001f468\U0001f3fd\u200d\U0001f33e\u2764\ufe0f\U0001f1e9\U0001f1ea1\ufe0f\u20e3 x",
-    # Broken or unusual normal forms, case, marks that are not seen, controls.
-    "e\u0301 \u00e9 \u212b \u1e9b\u0323 \u1100\u1161\u11a8\uac01 \ufb01 \u2460 \u3314 \uff76",
-    "o\u0308\u0323 \u0130I\u0131i\u0307 \u01c5 \u017f \u03c2 \u1fb3 \ufeffx\u00ad\u200b\x07\x7f",
-)
+# Texts of many scripts; the last two are of broken or unusual normal forms, case, marks that are
+# not seen, and controls.
+_SCRIPTS = Path(__file__).parent / "data" / "scripts.json"
 
 
 def _characters(points: Iterable[int]) -> list[str]:
@@ -52,7 +42,7 @@ def probes() -> list[bytes]:
         text.encode()
         for text in (
             PROBE.decode(),
-            *_SCRIPTS,
+            *json.loads(_SCRIPTS.read_bytes()),
             " ".join(_characters(range(0x21, 0x3000, 5))),
             "".join(_characters(range(0x20, 0xD7FF, 11))),
             "".join(_characters(range(0x10000, 0x20000, 37))),

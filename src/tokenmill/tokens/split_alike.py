@@ -9,6 +9,7 @@ Tests compare every character there is: what is not listed here is split and joi
 import functools
 from collections.abc import Callable, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 from unicodedata import category
 
@@ -22,35 +23,8 @@ Flags = npt.NDArray[np.bool_]
 
 PAIRS = r"\p{N}{1,2}"  # nanochat's numbers; gigatoken has a pattern that takes up to three
 BLOCK = 1 << 18  # bytes that are looked at together: what fits a cache
-
 MOST_POINTS = 1 << 21  # of four bytes of UTF-8
-
-LETTERS = (
-    "88f c5c cdc 1acf-1add 1ae0-1aeb a7ce-a7cf a7d2 a7d4 a7f1 10940-10959 10ec5-10ec7 10efa-10efb "
-    "11b60-11b67 11db0-11ddb 11de0-11de9 16ea0-16eb8 16ebb-16ed3 16ff2-16ff6 187f8-187ff "
-    "18d09-18d1e 18d80-18df2 1e6c0-1e6de 1e6e0-1e6f5 1e6fe-1e6ff 2b73a-2b73f 2cea2-2cead "
-    "323b0-33479"
-)
-"""Letters, marks and numbers that came with Unicode 17."""
-SIGNS = (
-    "20c1 2b96 fbc3-fbd2 fd90-fd91 fdc8-fdce 10ed0-10ed8 1ccfa-1ccfc 1ceba-1ced0 1cee0-1cef0 1f6d8 "
-    "1f777-1f77a 1f8d0-1f8d8 1fa54-1fa57 1fa8a 1fa8e 1fac8 1facd 1faea 1faef 1fbfa"
-)
-"""The other characters that came with it; they matter where a pattern asks for signs."""
-JOINED = (
-    "7fd 897-89f 8ca-8d3 9fe c3c d3b-d3c eba 1715 1abf-1ace 1df6-1dfa a82c 105c9 105d2 105da 105e4 "
-    "10d24-10d27 10d69-10d6d 10eab-10eac 10efd-10eff 10f46-10f50 10f82-10f85 11070 1133b "
-    "11382-11385 1138b 1138e 11390-11391 113b8 113bb 113c2 113c5 113c7-113c9 113ce-113d0 1145e "
-    "11839-1183a 11930 11935 11938 1193d-1193e 11943 119e0 11a34 11a47 11a99 11d42 11d44-11d45 "
-    "11d97 11f41-11f42 1611e-16129 1612f 16d63 16d67-16d6a 16ff0-16ff1 1e08f 1e130-1e136 1e2ae "
-    "1e2ec-1e2ef 1e4ec-1e4ef 1e5ee-1e5ef"
-)
-"""Marks of Unicode 10 to 16 that NFC orders, and letters that it joins."""
-NUMBERS = (
-    "10d40-10d49 116d0-116e3 11bf0-11bf9 11f50-11f59 1ccf0-1ccf9 1d2c0-1d2d3 1e4f0-1e4f9 "
-    "1e5f1-1e5fa"
-)
-"""Numbers of Unicode 15 and 16, which not every Python has."""
+_CHARACTERS = Path(__file__).parent / "data" / "newer_characters.txt"
 
 
 def with_exact(
@@ -61,12 +35,13 @@ def with_exact(
     `splits` are the expressions that split a text.
     """
     asks_for_signs = any(kind in regex for regex in splits for kind in (r"\p{P}", r"\p{S}"))
-    runs = [LETTERS, SIGNS if asks_for_signs else "", JOINED if is_normalized else ""]
+    matters = {"letters": True, "signs": asks_for_signs, "joined": is_normalized}
+    runs = runs_of(*(kind for kind, does_matter in matters.items() if does_matter))
     if any(PAIRS in regex for regex in splits):
         fast = in_pairs(fast)
 
     def has_newer(text: bytes) -> bool:
-        return not text.isascii() and one_of_characters(" ".join(runs))(text)
+        return not text.isascii() and one_of_characters(runs)(text)
 
     def encode(texts: Sequence[bytes]) -> tuple[Ids, Ends]:
         # All texts at once: a look at each would take longer than to encode it, where it is short.
@@ -79,6 +54,12 @@ def with_exact(
         return np.concatenate([ids for ids, _ in encoded]), np.concatenate(ends)
 
     return encode
+
+
+def runs_of(*kinds: str) -> str:
+    """The runs of code points that are listed under these kinds."""
+    lines = [line.partition(": ") for line in _CHARACTERS.read_text(encoding="ascii").splitlines()]
+    return " ".join(runs for kind, _, runs in lines if kind in kinds)
 
 
 @functools.cache
@@ -155,6 +136,6 @@ def _cuts_between_pairs(text: bytes) -> npt.NDArray[np.int64]:
 @functools.cache
 def _numbers() -> Flags:
     """For every code point, whether it is a number."""
-    is_number = _listed(NUMBERS)
+    is_number = _listed(runs_of("numbers"))
     is_number[[p for p in range(0x20000) if category(chr(p))[0] == "N"]] = True
     return is_number

@@ -305,9 +305,8 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
 
 def _published(name: str, data: bytes | None) -> TiktokenTokenizer:
     encoding = ENCODINGS[name]
-    if encoding is _GPT2:
-        data = None  # bundled: 50,257 ids, no network
     specials = {END_OF_TEXT: encoding.end_of_text_id, **encoding.other_specials}
+    data = None if encoding is _GPT2 else data  # which is bundled
     return TiktokenTokenizer(name, encoding.pattern, specials, END_OF_TEXT, data)
 
 

@@ -40,22 +40,17 @@ _MANY = 1 << 17  # ids that are worth importing pyarrow for
 _RUN = 1 << 15  # ids spelled at a time; what this needs then stays in the processor's cache
 
 
-def check_ids(spellings: Mapping[int, bytes], name: str) -> None:
-    """Refuse ids that are negative, or so large that tables of them would fill the memory."""
-    most = len(spellings) * 4 + _MOST_GAPS
-    if not spellings or min(spellings) < 0 or max(spellings) >= most:
-        ids = f"ids from {min(spellings):,} to {max(spellings):,}" if spellings else "no ids"
-        raise FormatError(
-            f"{name} has a vocabulary of {len(spellings):,} tokens with {ids}; "
-            f"expected ids from 0 to {most - 1:,} at most"
-        )
-
-
 class Vocabulary:
     """id -> bytes, kept as one run of bytes and two arrays. Ids may have gaps."""
 
     def __init__(self, spellings: Mapping[int, bytes], *, name: str) -> None:
-        check_ids(spellings, f"tokenizer {name}")
+        most = len(spellings) * 4 + _MOST_GAPS  # tables of larger ones would fill the memory
+        if not spellings or min(spellings) < 0 or max(spellings) >= most:
+            has = f"ids from {min(spellings):,} to {max(spellings):,}" if spellings else "no ids"
+            raise FormatError(
+                f"tokenizer {name} has a vocabulary of {len(spellings):,} tokens with {has}; "
+                f"expected ids from 0 to {most - 1:,} at most"
+            )
         self.name = name
         self.size = max(spellings) + 1
         self.spellings = spellings

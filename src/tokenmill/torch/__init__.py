@@ -1,11 +1,7 @@
-"""The loader as tensors, through three doors.
+"""The loader as tensors, through three doors, and which share of the data is mine (world.py).
 
-torch_loader.py       TorchLoader: batches as tensors on a device; for your own loop
-token_data_loader.py  TokenDataLoader: a real DataLoader; for Lightning, Fabric, LitGPT, workers
-windows_dataset.py    WindowsDataset: map style; for Hugging Face, Accelerate, any DataLoader
-torch_batch.py        TorchBatch: inputs, targets, documents; the forms of items; loss per source
-world.py              which share of the data is mine, and where that was found
-bits_per_byte.py      loss by the bytes of the text, comparable between tokenizers
+TorchLoader for your own loop; TokenDataLoader, a real DataLoader, for Lightning, Fabric, LitGPT and
+workers; WindowsDataset, map style, for Hugging Face, Accelerate and any DataLoader.
 """
 
 from tokenmill.torch.token_data_loader import TokenDataLoader as TokenDataLoader

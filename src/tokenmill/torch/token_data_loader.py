@@ -19,8 +19,8 @@ from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
 from tokenmill.errors import MismatchError
-from tokenmill.torch.torch_batch import ITEMS, batch_as
-from tokenmill.torch.world import find_ranks, loader_of
+from tokenmill.torch.torch_batch import ITEMS, batch_as, cheapest_form
+from tokenmill.torch.world import find_ranks
 
 _Position = tuple[int, int]  # samples consumed before a batch, and the pass it is in
 _NOWHERE = (-1, -1)
@@ -29,15 +29,13 @@ _NOWHERE = (-1, -1)
 class TokenDataLoader(DataLoader[Any]):
     """One epoch per pass (or endless, `epochs=None`) of the batches of this rank.
 
-    For Lightning, Fabric and LitGPT (`items="window"`), and for loops built on DataLoader. It has
-    the state protocol of torchdata, `state_dict` and `load_state_dict`. Its dataset is iterable,
-    so no framework replaces its sampler; it finds its rank itself.
+    Its dataset is iterable, so no framework replaces its sampler; it finds its rank itself.
 
     `items` is the form of a batch: `pair`, `dict`, `hugging_face`, `window` (see `batch_as`) or
-    `batch` (a TorchBatch, the only one with documents). `batch_size` counts the rows of ONE rank.
-    With `from_start` every pass begins at the first batch, as validation wants it. `num_workers`
-    and `workers` are for DataLoader: prefetch_factor, persistent_workers, pin_memory, timeout,
-    multiprocessing_context. Further arguments are those of `tokenmill.BatchLoader`.
+    `batch` (a TorchBatch, the only one with documents). `batch_size` counts the rows of ONE
+    rank. With `from_start` every pass begins at the first batch, as validation wants it.
+    `num_workers` and `workers` (prefetch_factor, persistent_workers, pin_memory, ...) are for
+    DataLoader. Further arguments are those of `tokenmill.BatchLoader`.
     """
 
     @takes_keywords_of(BatchLoader)
@@ -62,14 +60,15 @@ class TokenDataLoader(DataLoader[Any]):
         self.data = data
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self.from_start = from_start
-        self._loader = loader_of(
-            self.ranks,
+        in_halves = items in ("pair", "dict", "batch")
+        self._loader = BatchLoader(
             data,
-            form,
-            in_halves=items in ("pair", "dict", "batch"),
             batch_size=batch_size,
             block_size=block_size,
+            rank=self.ranks.rank,
+            world_size=self.ranks.world_size,
             epochs=epochs,
+            form=cheapest_form(form, data, options, in_halves=in_halves),
             **options,
         )
         self._step_length = batch_size * self.ranks.world_size  # in samples

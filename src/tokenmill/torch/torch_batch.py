@@ -1,6 +1,6 @@
 """A batch as contiguous tensors, and the forms in which trainers want it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -9,8 +9,13 @@ import torch
 from torch import Tensor
 
 from tokenmill.batches.batch import IGNORED, Batch
+from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.window_source import refuse_labels_apart
 
+# Fields that a batch of arrays has as well, or has as None.
+_ARRAYS = (
+    "document_ids", "positions", "loss_mask", "cu_seqlens", "sources", "augmented_labels",
+)  # fmt: skip
 ITEMS = ("pair", "dict", "hugging_face", "window")  # the forms of single rows
 
 
@@ -89,10 +94,9 @@ class TorchBatch:
     def for_hugging_face(self) -> dict[str, Tensor]:
         """`{"input_ids", "labels"}` for a causal model of transformers, which shifts labels itself.
 
-        Both are the T + 1 tokens of the window, so the model's loss is over exactly our T targets
-        and none is lost. The model sees T + 1 tokens: for a context of 1024 use block_size=1023.
-        Rows of documents also have `position_ids`, which start again with each document.
-        With `MaskTokens` they are T inputs and T labels, for masked models, which do not shift.
+        Both are the T + 1 tokens of the window: for a context of 1024 use block_size=1023. Rows of
+        documents also have `position_ids`, which start again with each document. With `MaskTokens`
+        they are T inputs and T labels, for masked models, which do not shift.
         """
         if self.labels_are_inputs:
             return {"input_ids": self.inputs, "labels": self.labels}
@@ -105,6 +109,22 @@ class TorchBatch:
             last = (self.positions[:, -1:] + 1) * self.loss_mask[:, -1:]
             named["position_ids"] = torch.cat((self.positions, last), dim=1)
         return named
+
+
+def cheapest_form(
+    form: BatchForm, data: Any, options: Mapping[str, Any], *, in_halves: bool
+) -> BatchForm:
+    """Change how a loader gathers so that its arrays become tensors at the least cost.
+
+    With `in_halves` plain windows are gathered as inputs and targets. All other tokens are as wide
+    as the files have them, and widened when they become tensors.
+    """
+    is_plain = not (options.get("documents") or options.get("augment"))
+    if in_halves and is_plain and options.get("rows", "windows") == "windows":
+        return replace(form, halves=True)
+    stored: Any = getattr(data, "dtype", np.dtype("uint64"))  # a mixture has none
+    fits = stored != np.uint64 and np.can_cast(stored, np.dtype(form.dtype))
+    return replace(form, dtype=stored) if fits else form
 
 
 def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:
@@ -143,25 +163,19 @@ def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None
         if batch.augmented_labels is not None or batch.banned is not None:
             targets = _tensor(batch.targets, np.int64).to(tokens.device)
 
-    def moved(array: np.ndarray | None) -> Tensor | None:
-        return (
-            array if array is None else torch.from_numpy(array).to(inputs.device, non_blocking=True)
-        )
-
     mask = batch.loss_mask
     return TorchBatch(
-        inputs=inputs,
-        targets=targets,
-        document_ids=moved(batch.document_ids),
-        positions=moved(batch.positions),
-        loss_mask=moved(mask),
-        cu_seqlens=moved(batch.cu_seqlens),
+        inputs,
+        targets,
         max_seqlen=batch.max_seqlen,
-        sources=moved(batch.sources),
         num_targets=targets.numel() if mask is None else int(mask.sum()),
-        augmented_labels=moved(batch.augmented_labels),
         labels_are_inputs=batch.labels_are_inputs,
         masks_targets=batch.masks_targets,
+        **{
+            name: torch.from_numpy(array).to(inputs.device, non_blocking=True)
+            for name in _ARRAYS
+            if (array := getattr(batch, name)) is not None
+        },
     )
 
 

@@ -1,14 +1,10 @@
 """The windows as a map-style dataset: item i is the i-th sample of the order.
 
-Read with a sequential sampler it gives the shuffled order, on any number of workers and in any
-start method; frameworks that shard and fast-forward samplers (Hugging Face Trainer, Accelerate)
-shard and fast-forward it correctly. Its length is one epoch; `set_epoch(e)` makes item i the i-th
-sample of epoch e, also in workers that are alive already.
-
-A DataLoader asks for all items of a batch together and gives the list to its `collate_fn`, which
-copies each item. Here items know the batch that they are rows of, and torch's default `collate_fn`,
-which can be extended by type, takes that batch as it is. To any other reader an item is a sequence
-or a mapping of tensors.
+Frameworks that shard and fast-forward samplers (Hugging Face Trainer, Accelerate) do so correctly
+with it, read in sequence. A DataLoader asks for all items of a batch together and gives the list to
+its `collate_fn`, which copies each item. Here items know the batch that they are rows of, and
+torch's default `collate_fn`, which can be extended by type, takes that batch as it is. To any other
+reader an item is a sequence or a mapping of tensors.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +22,7 @@ from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import OrderKeywords
 from tokenmill.torch.torch_batch import ITEMS, batch_as
 
-NOT_OF_A_SEQUENCE = (
-    "batch_size", "rank", "world_size", "epochs", "documents",
-)  # fmt: skip
+NOT_OF_A_SEQUENCE = ("batch_size", "rank", "world_size", "epochs", "documents")
 _NO_END = 1 << 62
 
 
@@ -36,8 +30,8 @@ class WindowsDataset(Dataset[Any]):
     """Map-style windows of a dataset, in the order of a seed: Hugging Face, Accelerate.
 
     `items` is `pair`, `dict`, `hugging_face` or `window` (see `batch_as`); further arguments are
-    those of `tokenmill.BatchLoader`. It does not divide itself by rank: that is what the sampler,
-    or the framework, does with a map-style dataset.
+    those of `tokenmill.BatchLoader`. Its length is one epoch. It does not divide itself by rank:
+    that is what the sampler, or the framework, does with a map-style dataset.
     """
 
     @takes_keywords_of(BatchLoader, but=NOT_OF_A_SEQUENCE)

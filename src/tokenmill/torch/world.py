@@ -1,23 +1,16 @@
 """Which share of the data is mine: the rank and the world size, and where they were found.
 
 The first of these that is there is used, and `Ranks.source` names it: arguments or a DeviceMesh, an
-initialised process group of torch, variables of a launcher; otherwise there is one process.
-
-Slurm sets SLURM_NTASKS and SLURM_PROCID in the batch script as well, where one process runs for
-all tasks: using them there would read 1/n of the data and silently lose the rest. Only
-`srun` sets SLURM_STEP_ID, so only then are they used.
+initialised process group of torch, variables of a launcher; otherwise there is one process. Slurm's
+are used only with SLURM_STEP_ID, which `srun` sets: in a batch script one process runs for all
+tasks, and would read 1/n of the data.
 """
 
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-
-from tokenmill.batches.batch_form import BatchForm
-from tokenmill.batches.loader import BatchLoader
 
 log = logging.getLogger("tokenmill")
 
@@ -28,6 +21,7 @@ _LAUNCHERS = (
     ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", None),
     ("PMI (PMI_RANK, PMI_SIZE)", "PMI_RANK", "PMI_SIZE", None),
 )
+NO_LAUNCHER = "no launcher found"
 # Dimensions of a mesh along which every process reads the same batch.
 _SAME_BATCH_DIMS = {"tp", "cp", "sp", "pp"}
 
@@ -48,6 +42,8 @@ class Ranks:
             )
 
     def __str__(self) -> str:
+        if self.source == NO_LAUNCHER:
+            return f"1 process ({NO_LAUNCHER})"
         return f"rank {self.rank} of {self.world_size}, from {self.source}"
 
 
@@ -65,31 +61,9 @@ def find_ranks(
     """
     found = _given(rank, world_size) or _of_mesh(mesh) or _of_process_group()
     found = found or _of_environment(os.environ if environ is None else environ)
-    found = found or Ranks(0, 1, "nothing set: one process")
+    found = found or Ranks(0, 1, NO_LAUNCHER)
     log.info("data share: %s", found)
     return found
-
-
-def loader_of(
-    ranks: Ranks, data: Any, form: BatchForm, *, in_halves: bool, **options: Any
-) -> BatchLoader:
-    """The loader of a rank's share, with arrays that become tensors at the least cost.
-
-    With `in_halves` plain windows are gathered as inputs and targets. All other tokens are as wide
-    as the files have them, and widened when they become tensors.
-    """
-    is_plain = not (options.get("documents") or options.get("augment"))
-    if in_halves and is_plain and options.get("rows", "windows") == "windows":
-        form = replace(form, halves=True)
-    else:
-        form = _narrow(data, form)
-    return BatchLoader(data, rank=ranks.rank, world_size=ranks.world_size, form=form, **options)
-
-
-def _narrow(data: Any, form: BatchForm) -> BatchForm:
-    stored: Any = getattr(data, "dtype", np.dtype("uint64"))  # a mixture has none
-    fits = stored != np.uint64 and np.can_cast(stored, np.dtype(form.dtype))
-    return replace(form, dtype=stored) if fits else form
 
 
 def _given(rank: int | None, world_size: int | None) -> Ranks | None:

@@ -1,19 +1,19 @@
-"""Checkpoints: one folder a step, complete or not there.
+"""Checkpoints: one folder per step, complete or not there.
 
     RUN/checkpoints/step_00000500/   model.pt, optimizer.pt, state.json
     RUN/checkpoints/latest           the name of the newest complete one
 
-All of a step (weights, optimizer, position in the data, seed of the random numbers, settings) is
-written to a temporary folder, synced, renamed, and only then named by `latest`: a process killed
-at any moment leaves the checkpoint before it intact. `state.json` holds the size and hash of the
-two others, and can be read without torch. Tensors are read with `weights_only=True` and with
-nothing else: no code in a file runs.
+A step is written to a temporary folder, synced, renamed, and only then named by `latest`: a
+process killed at any moment leaves the checkpoint before it intact. `state.json` holds the size and
+hash of the two others and a hash of its own fields; it can be read without torch.
 """
 
 import json
 import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import xxhash
 
 from tokenmill.base import atomic
 from tokenmill.base.hashing import hash_file
@@ -72,7 +72,25 @@ def read_state(folder: Path) -> dict[str, Any]:
             f"{folder}, named by {folder.parent}/latest, is not a checkpoint: it has no state.json",
             hint=f"write the name of another checkpoint in {folder.parent} into it",
         )
-    return _State(parse_object(path.read_bytes(), str(path)))
+    state = _State(parse_object(path.read_bytes(), str(path)))
+    if state["version"] != VERSION:
+        raise UnsupportedVersionError(
+            f"{folder} has checkpoint version {state['version']!r:.40}; "
+            f"this tokenmill reads {VERSION}"
+        )
+    if state.pop("xxh3_128", None) != _hash_of(state):
+        raise CorruptShardError(
+            f"{path} is not the file that was saved: its hash differs", hint=_older(folder)
+        )
+    return state
+
+
+def _hash_of(fields: dict[str, Any]) -> str:
+    return xxhash.xxh3_128_hexdigest(json.dumps(fields).encode())
+
+
+def _older(folder: Path) -> str:
+    return f"write the name of an older checkpoint into {folder.parent / 'latest'}"
 
 
 class Checkpoint(NamedTuple):
@@ -97,7 +115,7 @@ def save(
     import torch
 
     folder = run_dir / "checkpoints"
-    folder.mkdir(parents=True, exist_ok=True)
+    atomic.make_folder(folder)
     final = folder / f"step_{step:08d}"
     if latest(run_dir) == final:
         return final  # nothing was trained since
@@ -106,7 +124,8 @@ def save(
     for name, tensors in zip(TENSORS, (model, optimizer), strict=True):
         torch.save(tensors, temporary / name)
     files = {name: _digest(temporary / name) for name in TENSORS}
-    text = json.dumps({"version": VERSION, "step": step, "files": files, **state}, indent=1)
+    fields = {"version": VERSION, "step": step, "files": files, **state}
+    text = json.dumps({**fields, "xxh3_128": _hash_of(fields)}, indent=1)
     (temporary / "state.json").write_text(text, encoding="utf-8")
     for path in temporary.iterdir():
         atomic.sync_file(path)
@@ -136,11 +155,6 @@ def load(
 ) -> Checkpoint:
     """Read a checkpoint whole, or refuse it; nothing in it is executed."""
     state = read_state(folder)
-    if state["version"] != VERSION:
-        raise UnsupportedVersionError(
-            f"{folder} has checkpoint version {state['version']!r:.40}; "
-            f"this tokenmill reads {VERSION}"
-        )
     files = state["files"]
     if not isinstance(files, dict) or type(state["step"]) is not int:
         raise FormatError(f"{folder / 'state.json'} is damaged: its step or its files are not such")
@@ -148,7 +162,7 @@ def load(
         if files.get(name) != _digest(folder / name):
             raise CorruptShardError(
                 f"{folder / name} is not the file that was saved: its size or hash differs",
-                hint=f"write the name of an older checkpoint into {folder.parent / 'latest'}",
+                hint=_older(folder),
             )
     tensors = read_tensors(folder / "optimizer.pt", device) if optimizer else {}
     return Checkpoint(state["step"], state, read_tensors(folder / "model.pt", device), tensors)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from tokenmill.base.signatures import check_type
-from tokenmill.base.suggest import AS_HINT, did_you_mean
+from tokenmill.base.suggest import AS_HINT, check_at_least_one, did_you_mean
 from tokenmill.errors import SettingsMismatchError
 
 # Changing one of these makes another run; all others may change between stop and resume.
@@ -152,10 +152,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for field in fields(self):
             check_type(field.name, getattr(self, field.name), field.type)
-        for name in AT_LEAST_ONE:
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}; expected at least 1")
+        counts = {name: getattr(self, name) for name in AT_LEAST_ONE}
+        check_at_least_one(**{name: n for name, n in counts.items() if n is not None})
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
         if self.n_embd % (2 * self.n_head):

@@ -1,18 +1,10 @@
 """RUN/edits.jsonl: the edits that are asked of a run, one JSON object per line.
 
-Anyone may add a line at any time, by `tokenmill edits RUN ...` or by hand. Lines are only added. A
-run reads the new ones when it starts and at its checkpoints. What became of each line is in the
-checkpoint, so that no line is lost or taken twice, whenever the run is killed.
-
-    {"kind": "reweight", "weights": {"web": 0.7, "code": 0.3}, "note": "ablation 12"}
     {"kind": "skip", "steps": [120, 130], "note": "loss spike"}
 
-The fields are those of the edits (docs/edits.md). `step` is the step from which the edit holds, by
-default the next one when it is taken; `note` says who asks and why, `asked` when.
-
-Rank 0 reads the file. Every rank makes an edit by itself, and all compare the fingerprint of the
-order that results before any batch is served. If one of them refuses the edit, or has another order
-then, none keeps it.
+The fields are those of the edit (docs/edits.md), and `step`, from which it holds, by default the
+next one when it is taken; `note`, who asks and why; `asked`, when. docs/training.md says when lines
+are read. What became of each is in the checkpoint, so that none is lost or taken twice.
 """
 
 import json
@@ -21,19 +13,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenmill.base.atomic import sync_open_file
 from tokenmill.base.human import plural
 from tokenmill.base.strict_json import parse_object
+from tokenmill.batches.loader import BatchLoader
 from tokenmill.edits.edit_values import Edit, edit_from_json
 from tokenmill.errors import FormatError, MismatchError, NotADatasetError, TokenmillError
 from tokenmill.train.checkpoint import latest, read_state
 from tokenmill.train.run_data import open_run
-
-if TYPE_CHECKING:
-    from tokenmill.batches.loader import BatchLoader
-    from tokenmill.torch.torch_loader import TorchLoader
 
 FILE_NAME = "edits.jsonl"
 REFUSALS = (ValueError, TypeError, OSError, TokenmillError)
@@ -62,7 +51,7 @@ def read_lines(run_dir: Path, num_read: int) -> list[str]:
     return lines
 
 
-def apply_line(loader: "BatchLoader | TorchLoader", line: str, where: str) -> dict[str, Any]:
+def apply_line(loader: BatchLoader, line: str, where: str) -> dict[str, Any]:
     """Make the edit of a line, or raise one of REFUSALS; return the fields of the line."""
     request = parse_object(line.encode(), where)
     step = request.get("step")
@@ -130,10 +119,7 @@ def edits_of_run(run_dir: Path) -> dict[str, Any]:
 
 
 def read_entries(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what a checkpoint says about each line that was read: one entry per line.
-
-    The fields of the line, or the `line` and why it was `refused`; and when it was read.
-    """
+    """Return an entry per line that was read before a checkpoint: its fields, or why `refused`."""
     entries = state["edits"]
     if not all(isinstance(e, dict) and type(e.get("read_at_step")) is int for e in entries):
         raise FormatError(f"the state.json of this checkpoint has edits {entries!r:.100}")
@@ -174,7 +160,7 @@ class RunEdits:
     """The edits of a run that lives, on one rank."""
 
     run_dir: Path
-    loader: "TorchLoader"
+    loader: BatchLoader
     is_main: bool
     share: Callable[[str], list[str]]
     """Called by all ranks with a text each, it returns the texts of all of them."""
@@ -189,10 +175,9 @@ class RunEdits:
                 f"the ranks would not train on the same data: {why}",
                 hint="give every rank the same data and the same edits",
             )
-        loader = self.loader.loader
-        for edit in loader.edits:
-            if edit["kind"] == "grow" and edit["at"] == loader.state_dict()["samples"]:
-                self.say(f"Edit: {words_of(edit, loader.step)}")
+        for edit in self.loader.edits:
+            if edit["kind"] == "grow" and edit["at"] == self.loader.state_dict()["samples"]:
+                self.say(f"Edit: {words_of(edit, self.loader.step)}")
         for refusal in self._make_new():
             raise TokenmillError(
                 f"{self.run_dir}/{refusal}", hint="correct this line, or remove it"
@@ -233,7 +218,7 @@ class RunEdits:
             wrong = str(error)
         refusals = [f"rank {rank}: {why}" for rank, why in enumerate(self.share(wrong)) if why]
         why = refusals[0].removeprefix("rank 0: ") if refusals else self._different_order()
-        step = self.loader.loader.step
+        step = self.loader.step
         read = {"read": now(), "read_at_step": step}
         if why is None:
             self.entries.append({**request, **read})
@@ -246,10 +231,8 @@ class RunEdits:
 
     def _different_order(self) -> str | None:
         """Say which rank has another order than rank 0, and what the two have."""
-        loader = self.loader.loader
-        first, *others = self.share(
-            f"order {loader.order_fingerprint}, data {loader.data.fingerprint}"
-        )
+        order = self.loader.order_fingerprint
+        first, *others = self.share(f"order {order}, data {self.loader.data.fingerprint}")
         for rank, other in enumerate(others, 1):
             if other != first:
                 return f"rank 0 has {first}; rank {rank} has {other}"

@@ -1,12 +1,9 @@
 """The training loop: batches in, a trained model, its checkpoints and its curve out.
 
-One step: take the next batch of the loader, run it through the model in micro-batches, clip,
-step. The rows of a step are counted over all ranks, so a run may resume with more or fewer ranks
-and read the same windows at the same steps. Losses are summed and divided by the number of targets
-of the whole step, so a step means the same however it is cut.
-
-Random numbers (dropout) are seeded at each step from (seed, step, rank): there is no generator
-state to save, and a resumed run draws what the uninterrupted one would have drawn.
+The rows of a step are counted over all ranks, and its losses are summed and divided by the number
+of targets of the whole step: it means the same however it is cut, and a run may resume with more or
+fewer ranks. Random numbers (dropout) are seeded at each step from (seed, step, rank): there is no
+generator state to save, and a resumed run draws what the uninterrupted one would have drawn.
 """
 
 import math
@@ -15,7 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +24,6 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.signals import StopRequest
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.errors import FormatError, Stopped, TokenmillError
-from tokenmill.torch.bits_per_byte import TextBytes, bits_per_byte
 from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
 from tokenmill.torch.world import Ranks
@@ -35,7 +31,7 @@ from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, sum_over_ranks, texts_of_ranks
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.edits_file import RunEdits, read_entries
-from tokenmill.train.metrics import RunRecord
+from tokenmill.train.metrics import RunRecord, TextBytes, bits_per_byte
 from tokenmill.train.model import GPT, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.run_page import trained_part
@@ -57,20 +53,11 @@ class TrainResult:
     """The loss on every validation set, by its name: val, val_code..."""
 
 
-class StepLoss(NamedTuple):
-    """The loss of a step, not yet looked at: that would wait for the GPU."""
-
-    number: int
-    data_step: int
-    loss: Tensor
-
-
 class Validation:
     """Fixed batches of one validation set: the same windows on any number of ranks.
 
-    The first batches of one fixed shuffle are read once and kept; windows whatever the rows of the
-    training are. Ranks take turns on whole batches, and the sums are put together in batch order:
-    the loss has the same bits on any number of ranks of one kind of machine.
+    They are windows, whatever the rows of the training are. Ranks take turns on whole batches, and
+    the sums are put together in batch order: the loss has the same bits on any number of ranks.
     """
 
     def __init__(self, name: str, data: TrainingData, config: TrainConfig) -> None:
@@ -135,7 +122,8 @@ class Trainer:
         self.val_losses: dict[str, float] = {}
         self._seconds = 0.0  # of all steps, without validation and checkpoints
         self._waited = 0.0  # seconds of these, for data
-        self._unchecked: list[StepLoss] = []
+        # Step, step of the data and loss, not yet looked at: that would wait for the GPU.
+        self._unchecked: list[tuple[int, int, Tensor]] = []
         self._last_batches: list[TorchBatch] = []  # none before the first step
         has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
         self._in_bf16 = {"bf16": True, "fp32": False, "auto": has_bf16}[config.precision]
@@ -157,8 +145,6 @@ class Trainer:
             world_size=ranks.world_size,
             vocab_size=data.vocab_size,
             documents=data.documents,
-            # `vocab_size` is checked, and may be larger.
-            form=BatchForm(check_ids=config.fim_ids is None),
         )
         self._text_bytes = TextBytes(data.tokenizer, data.vocab_size)
         self.edits = RunEdits(
@@ -176,6 +162,8 @@ class Trainer:
         model = self._wrap()
         if self.step == 0:
             self._evaluate()
+        elif self.is_main:  # the last process may have been killed before it did
+            self.record.draw(trained_part(self.loader))
         # Step, seconds and waited at the last line of metrics.
         self._at_last_line = (self.step, 0.0, 0.0)
         self._meter = self.progress.begin("step", config.max_iters)
@@ -274,7 +262,7 @@ class Trainer:
 
         self.step += 1
         self._last_batches = [batch]
-        self._unchecked.append(StepLoss(self.step, data_step, loss))
+        self._unchecked.append((self.step, data_step, loss))
         return bool(num_asked)
 
     def _sum_of_losses(self, model: nn.Module, batch: TorchBatch) -> Tensor:
@@ -295,18 +283,18 @@ class Trainer:
         """Stop at the first loss that is not a number, and say which windows it came from."""
         if not self._unchecked:
             return
-        values = sum_over_ranks(torch.stack([step.loss for step in self._unchecked])).tolist()
+        values = sum_over_ranks(torch.stack([loss for *_, loss in self._unchecked])).tolist()
         self.loss = values[-1]
-        for step, value in zip(self._unchecked, values, strict=True):
+        for (step, data_step, _), value in zip(self._unchecked, values, strict=True):
             if math.isfinite(value):
                 continue
-            windows = self.loader.describe(step.data_step)
-            self.record.log({"event": "loss is not finite", "windows": windows}, step.number)
+            windows = self.loader.describe(data_step)
+            self.record.log({"event": "loss is not finite", "windows": windows}, step)
             raise TokenmillError(
-                f"the loss of step {step.number:,} is {value}; its windows:\n"
+                f"the loss of step {step:,} is {value}; its windows:\n"
                 + "\n".join(f"       {line}" for line in windows[:8]),
                 hint="the last checkpoint is from before it; metrics.jsonl lists all its windows. "
-                f'resume=True with skip_steps="{step.data_step}" continues without them',
+                f'resume=True with skip_steps="{data_step}" continues without them',
             )
         self._unchecked.clear()
 
@@ -326,7 +314,7 @@ class Trainer:
                 **({} if bits is None else {"bits_per_byte": bits}),
                 "learning_rate": self.optimizer.param_groups[0]["lr"],
                 "tokens": self.step * tokens_per_step,
-                "epoch": self.loader.loader.epoch,
+                "epoch": self.loader.epoch,
                 "tokens_per_second": round(speed),
                 "data_wait": round(wait, 6),
             },
@@ -384,6 +372,7 @@ class Trainer:
     def _save(self) -> None:
         self._check_losses()  # a checkpoint never holds the weights after a NaN
         if self.is_main:
+            self.record.sync()  # a run that resumes has the lines before its checkpoint
             checkpoint.save(
                 self.config.run_dir,
                 step=self.step,
@@ -398,7 +387,7 @@ class Trainer:
                 },
                 keep=self.config.keep_checkpoints,
             )
-            self.record.draw(trained_part(self.loader.loader))
+            self.record.draw(trained_part(self.loader))
         barrier()
 
     def restore(self, saved: checkpoint.Checkpoint) -> None:

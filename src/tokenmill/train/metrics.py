@@ -1,19 +1,20 @@
-"""The numbers of a run: in metrics.jsonl always, in TensorBoard and W&B when asked for.
-
-A resumed run first drops the lines after the step it resumes from, so that the file reads as
-that of a run that was never stopped (but for the timings).
-"""
+"""The numbers of a run: in metrics.jsonl always, in TensorBoard and W&B when asked for."""
 
 import importlib.util
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import torch
+
 from tokenmill.base.atomic import sync_open_file, write_atomically
 from tokenmill.base.markup import Html
+from tokenmill.batches.batch import IGNORED
 from tokenmill.errors import FormatError, MissingExtraError
+from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.run_page import draw_losses, make_run_page
 
@@ -39,7 +40,7 @@ class RunRecord:
             return
         kept = [row for row in read(self.path) if row["step"] <= from_step] if from_step else []
         lines = "".join(json.dumps(row) + "\n" for row in kept)
-        write_atomically(self.path, lines.encode(), durable=False)
+        write_atomically(self.path, lines.encode())
         self._file = self.path.open("ab")
         if config.tensorboard:
             from torch.utils.tensorboard import SummaryWriter
@@ -68,30 +69,33 @@ class RunRecord:
                 self._tensorboard.add_text(name, str(value), step)
 
     def draw(self, trained_on: Html | None = None) -> None:
-        """Write the curve so far, as loss.svg, and all losses in run.html.
-
-        The part of the page on what was `trained_on` is kept until another one is given.
-        """
+        """Write loss.svg and run.html; its part `trained_on` is kept until another is given."""
         self._trained_on = trained_on or self._trained_on
         if self._file is None:
             return
         title = self.config.model_name
         rows = list(read(self.path))
-        values = _by_name(rows)
-        losses = {"training": values.get("loss", [])}
-        for name in values:
-            if name.endswith("_loss"):  # of validation sets: val_loss, val_code_loss
-                losses[name.removesuffix("_loss")] = values[name]
+        losses: dict[str, list[tuple[int, float]]] = {"training": []}
+        for row in rows:
+            for name, value in row.items():  # loss, and of validation sets val_loss, val_code_loss
+                if name.endswith("loss") and isinstance(value, int | float):
+                    curve = "training" if name == "loss" else name.removesuffix("_loss")
+                    losses.setdefault(curve, []).append((row["step"], value))
         picture = draw_losses(title, losses)
         settings = self.config.to_json()
         page = make_run_page(title, picture, losses, rows, settings, self._trained_on)
         for name, text in (("loss.svg", picture), ("run.html", page)):
             write_atomically(self.config.run_dir / name, text.encode(), durable=False)
 
+    def sync(self) -> None:
+        """Return when all lines are on the disk."""
+        if self._file is not None:
+            sync_open_file(self._file)
+
     def close(self) -> None:
         if self._file is None:
             return
-        sync_open_file(self._file)
+        self.sync()
         self._file.close()
         self._file = None
         if self._tensorboard is not None:
@@ -119,14 +123,29 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 def points(path: Path, name: str) -> list[tuple[int, float]]:
     """(step, value) of one number over a run."""
-    return _by_name(read(path)).get(name, [])
+    rows = ((row["step"], row.get(name)) for row in read(path))
+    return [(step, value) for step, value in rows if isinstance(value, int | float)]
 
 
-def _by_name(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """(step, value) of each number over a run."""
-    values: dict[str, list[tuple[int, float]]] = {}
-    for row in rows:
-        for name, value in row.items():
-            if isinstance(value, int | float):
-                values.setdefault(name, []).append((row["step"], value))
-    return values
+class TextBytes:
+    """Number of bytes of text that the targets of batches are; 0 where the tokenizer is unknown."""
+
+    def __init__(self, tokenizer: Any, vocab_size: int) -> None:
+        sizes = [] if tokenizer is None else [len(text) for text in tokenizer.bytes_of_ids()]
+        self._of_id = torch.zeros(max(vocab_size, len(sizes)), dtype=torch.int64)
+        self._of_id[: len(sizes)] = torch.tensor(sizes)
+
+    def count(self, batches: Iterable[TorchBatch]) -> tuple[int, int]:
+        """Targets that count, and the bytes of text they are."""
+        num_targets = num_bytes = 0
+        for batch in batches:
+            labels = batch.labels.cpu()
+            labels = labels[labels != IGNORED]
+            num_targets += labels.numel()
+            num_bytes += int(self._of_id[labels].sum())
+        return num_targets, num_bytes
+
+
+def bits_per_byte(loss: float, num_targets: float, num_bytes: float) -> float | None:
+    """The loss of a target, in nats, as bits for each byte; None where bytes are not known."""
+    return loss / math.log(2) * num_targets / num_bytes if num_bytes else None

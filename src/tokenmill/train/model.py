@@ -191,11 +191,8 @@ def generate(
 
 
 def learning_rate_at(step: int, config: TrainConfig) -> float:
-    """Linear warm-up to the peak, then half a cosine down to the minimum at `decay_iters`.
-
-    `config` is resolved: its derived settings are filled in.
-    """
-    assert config.min_learning_rate is not None
+    """Linear warm-up to the peak, then half a cosine down to the minimum at `decay_iters`."""
+    assert config.min_learning_rate is not None  # the settings are resolved
     assert config.decay_iters is not None
     warmup = config.warmup_iters
     decay = max(config.decay_iters, warmup + 1)

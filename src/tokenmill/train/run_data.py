@@ -1,12 +1,10 @@
 """The data of a run: one of four ways of naming it, and the facts that the model needs.
 
-`open_run` opens it again as it was at the last checkpoint, to look at what was trained on; it
-needs no torch. Its steps are those of the data, counted from 0 and of all ranks together: step 12
-is what `--skip_steps 12` leaves out.
+`open_run` opens it again as it was at the last checkpoint, without torch. Its steps are those of
+the data, counted from 0 over all ranks together: step 12 is what `--skip_steps 12` leaves out.
 """
 
 import json
-from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from glob import glob
@@ -16,18 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokenmill import dataset
-from tokenmill.base.atomic import write_atomically
+from tokenmill.base.atomic import make_folder, write_atomically
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.mixture import Mixture
-from tokenmill.compat.text_file import open_text
+from tokenmill.compat.text_file import Say, open_text
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError, TokenmillError
 from tokenmill.tokens import load_tokenizer
 from tokenmill.train.checkpoint import existing_latest, read_state
 from tokenmill.train.config import TrainConfig, load_config
-
-Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -107,14 +103,10 @@ def describe_run(config: TrainConfig, data: TrainingData) -> None:
     files: dict[str, Any] = {"config.json": config.to_json(), "data.json": about}
     if data.tokenizer is not None:
         files["tokenizer_state.json"] = data.tokenizer.state()
-    config.run_dir.mkdir(parents=True, exist_ok=True)
+    make_folder(config.run_dir)
     for name, content in files.items():
         text = json.dumps(content, indent=1) + "\n"
         write_atomically(config.run_dir / name, text.encode(), durable=False)
-
-
-def _say_nothing(text: str) -> None:
-    pass
 
 
 def _open_splits(
@@ -159,16 +151,16 @@ def _open_one(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, To
     if not config.eval_interval:
         return train, {}
     if config.val_data_path is not None:
-        return train, {"val": _open(config, config.val_data_path, "all", _say_nothing)}
+        return train, {"val": _open(config, config.val_data_path, "all")}
     whole = dataset.open(path, "all", dtype=config.dtype, tokenizer=config.tokenizer)
     held_out: dict[str, TokenDataset] = {}
     for name in ("val", *whole.named_splits):
         with suppress(FormatError) if whole.named_splits else nullcontext():  # `val` may be missing
-            held_out[name] = _open(config, path, name, _say_nothing)
+            held_out[name] = _open(config, path, name)
     return train, held_out
 
 
-def _open(config: TrainConfig, path: str, split: str, say: Say) -> TokenDataset:
+def _open(config: TrainConfig, path: str, split: str, say: Say = lambda text: None) -> TokenDataset:
     """Open token files; ids of an unnamed tokenizer are read as those of gpt2, with a message."""
     data = dataset.open(path, split, dtype=config.dtype, tokenizer=config.tokenizer)
     if _has_ids_only(config) or (data.tokenizer is not None and data.end_of_text_id is not None):
@@ -187,7 +179,7 @@ def _has_ids_only(config: TrainConfig) -> bool:
 
 
 def _open_train(config: TrainConfig) -> TokenDataset | Mixture:
-    return _open_splits(replace(config, eval_interval=0), _say_nothing)[0]
+    return _open_splits(replace(config, eval_interval=0), lambda text: None)[0]
 
 
 class Run(NamedTuple):

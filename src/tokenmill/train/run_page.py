@@ -1,27 +1,16 @@
 """run.html: one page about a run, for a browser on a desk or a phone; it needs nothing else.
 
-And loss.svg, its curve: no plotting package, readable on light and dark pages.
-
-The losses on every validation set, the curve, what was trained on and when, the last sample, the
-settings. It is written again at every evaluation; what it shows is in metrics.jsonl, edits.jsonl
-and config.json.
+And loss.svg, its curve: no plotting package, readable on light and dark pages. Both are written
+again at every evaluation; what they show is in metrics.jsonl, edits.jsonl and config.json.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tokenmill.base.human import plural
-from tokenmill.base.markup import (
-    Html,
-    Plot,
-    column_chart,
-    join,
-    number,
-    tag,
-    ticks,
-    whole_page,
-)
+from tokenmill.base.markup import Html, Plot, column_chart, join, number, tag, ticks, whole_page
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.edits.usage import SourceUsage
 from tokenmill.train.edits_file import words_of
@@ -31,49 +20,14 @@ MOST_POINTS = 1500  # a curve is 720 pixels wide; more points only make the file
 
 Points = Sequence[tuple[int, float]]
 
-CURVE_STYLE = """
-  svg { --paper: #ffffff; --ink: #1f2328; --faint: #6a737d; --grid: #e6e8eb;
-        --train: #8fb4e8; --val: #d1570c;
-        font: 13px system-ui, -apple-system, "Segoe UI", sans-serif;
-        max-width: 100%; height: auto; }
-  @media (max-width: 520px) { svg { font-size: 21px; } .title { font-size: 25px !important; } }
-  @media (prefers-color-scheme: dark) {
-    svg { --paper: #14171c; --ink: #e6e8eb; --faint: #9aa3ad; --grid: #2a2f37;
-          --train: #4f7fc4; --val: #ff9d57; } }
-  .paper { fill: var(--paper); } .grid { stroke: var(--grid); } .title { font-size: 16px;
-  font-weight: 600; } text { fill: var(--ink); }
-  .tick { fill: var(--faint); text-anchor: middle; } .tick.left, .tick.right { text-anchor: end; }
-  .left { transform: translateY(4px); }
-  path { fill: none; stroke-linejoin: round; stroke-linecap: round; }
-  .train { stroke: var(--train); stroke-width: 1.4; } .val { stroke: var(--val);
-  stroke-width: 2.2; }
-  .named { stroke-width: 1.6; }
-"""
 CURVE_KINDS = {"training": "train", "val": "val"}  # classes of the style sheet; others are `named`
 LEGEND_LINE = 28  # pixels
 STRETCHES = 80  # of steps, in the picture of the sources
 STRETCH_SAMPLES = 128  # at least, in each of them
 SOURCES = Plot(720, 240, left=64, right=24, top=34, bottom=46, label_gap=(10, 22))
 SHARDS = Plot(720, 200, left=64, right=24, top=14, bottom=14, label_gap=(10, 16))
-COLOURS = ("#4f7fc4", "#d1772c", "#3f9a72", "#b35a9e", "#b0a030", "#2f9fb5", "#c25656", "#7d74c9")
+NUM_COLOURS = 8  # c0 to c7 in run.css
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-STYLE = """
-  :root { color-scheme: light dark; }
-  body { margin: 0 auto; max-width: 760px; padding: 1rem; font: 15px/1.5 system-ui, sans-serif; }
-  h1 { font-size: 1.5rem; margin: .3rem 0; overflow-wrap: anywhere; }
-  figure { margin: 1rem 0; } svg { display: block; width: 100%; }
-  table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-  th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid #8884; }
-  td { overflow-wrap: anywhere; } th { font-weight: 500; }
-  .n { text-align: right; white-space: nowrap; }
-  pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: .8rem; border: 1px solid #8884;
-        border-radius: 8px; }
-  .edit { stroke: currentColor; stroke-width: 1.5; stroke-dasharray: 5 3; }
-  .edit-number { fill: currentColor; font-weight: 600; text-anchor: middle; }
-  .key { display: inline-block; width: .8rem; height: .8rem; border-radius: 3px;
-         margin: 0 .3rem 0 .9rem; vertical-align: -1px; }
-  .bar { fill: #4f7fc4; } .axis, .grid { stroke: #8886; } .grid { stroke-dasharray: 2 4; }
-""" + "".join(f"  .c{i} {{ fill: {c}; background: {c}; }}\n" for i, c in enumerate(COLOURS))
 
 
 def make_run_page(
@@ -101,9 +55,13 @@ def make_run_page(
     )
     head = join(
         tag("meta", http_equiv="Content-Security-Policy", content=Html(POLICY)),
-        tag("style", Html(STYLE)),
+        _style("run.css"),
     )
     return whole_page(f"{title} - tokenmill run", head, tag("body", body))
+
+
+def _style(name: str) -> Html:
+    return tag("style", Html((Path(__file__).parent / "files" / name).read_text(encoding="utf-8")))
 
 
 def trained_part(loader: BatchLoader) -> Html:
@@ -171,7 +129,7 @@ def _draw_sources(loader: BatchLoader, edits: Sequence[int]) -> Html:
     areas = []
     keys = []
     for place, (name, outline) in enumerate(zip(loader.names, outlines, strict=True)):
-        colour = f"c{place % len(COLOURS)}"
+        colour = f"c{place % NUM_COLOURS}"
         corners = SOURCES.corners([*outline, *reversed(below)])
         areas.append(tag("polygon", tag("title", name), points=corners, class_=colour))
         keys.append(join(tag("i", class_=f"key {colour}"), name))
@@ -223,7 +181,7 @@ def draw_losses(title: str, losses: Mapping[str, Points]) -> str:
         return (loss - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
 
     parts: list[object] = [
-        tag("style", Html(CURVE_STYLE)),
+        _style("loss.css"),
         tag("rect", class_="paper", width=plot.width, height=plot.height, rx=8),
         tag("text", title, class_="title", x=plot.left, y=32),
         plot.grid((height(tick), f"{tick:g}") for tick in y_ticks),

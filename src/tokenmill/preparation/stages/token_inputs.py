@@ -96,6 +96,7 @@ def read_documents(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chu
         ends = np.append(ends, stop)  # the last document has no end-of-text id
     most = max(1, rules.chunk_bytes // _BYTES_PER_TOKEN)
     reader = RowReader(source, rules)
+    reader.what = "it"
     document = unit.start
     for begin, some in _in_chunks(start, ends, most):
         num_tokens = int(some[-1] - begin)
@@ -103,10 +104,7 @@ def read_documents(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chu
         if chunk.bytes_in > rules.large_document_bytes:
             rules.on_large(True)
         for text in _texts(data, begin, some):
-            if len(text) > rules.max_document_bytes:
-                reader.large_row(document, "it", len(text))
-            else:
-                reader.add(document, text)
+            reader.add(document, text)
             document += 1
         chunk.drop_empty()
         yield chunk

@@ -15,7 +15,7 @@ import numpy as np
 from tokenmill.base.atomic import new_file
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.text.inputs.decompress import InputStream
+from tokenmill.text.inputs.open_input import InputStream
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.chunks import Chunk, ReadRules
 from tokenmill.text.reading.read import check_unchanged, read_unit

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tokenmill.base.address import is_remote
-from tokenmill.base.atomic import replace_folder
+from tokenmill.base.atomic import make_folder, replace_folder
 from tokenmill.base.hashing import regular
 from tokenmill.base.lock import hold_lock, is_held
 from tokenmill.base.signals import RESUME_HINT, stop_on_signals
@@ -161,7 +161,7 @@ def hold_workspace(folder: Path, *, break_lock: bool) -> Iterator[Workspace]:
     with ExitStack() as held:
         held.enter_context(stop_on_signals())
         try:
-            workspace.root.mkdir(parents=True, exist_ok=True)
+            make_folder(workspace.root)
             held.enter_context(hold_lock(workspace.lock_file, break_lock=break_lock))
         except OSError as error:
             raise TokenmillError(

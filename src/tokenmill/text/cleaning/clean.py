@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, starmap
 
 import numpy as np
-import numpy.typing as npt
 
 from tokenmill import kernel
 from tokenmill.text.cleaning.line_work import Lines, find_lines
@@ -79,7 +78,7 @@ def _in_blocks(text: bytes) -> Iterator[bytes]:
 def _odd_texts(texts: list[bytes]) -> list[int]:
     """Return the numbers of the texts that may change, and perhaps of some others."""
     if kernel.compiled is not None:
-        bits = b"" if all(map(bytes.isascii, texts)) else _nfc_bits()
+        bits = b"" if all(map(bytes.isascii, texts)) else nfc_bits()
         odd: list[int] = kernel.compiled.odd_texts(texts, bits)
         return odd
     return [
@@ -99,8 +98,9 @@ def _clean_lines(text: bytes) -> bytes:
 
 
 @functools.cache
-def nfc_table() -> npt.NDArray[np.bool_]:
-    """Return True for every character that is not in NFC alone, or could join or move (30 ms)."""
+def nfc_bits() -> bytes:
+    """Return a bit, the lowest first, for every character that is not in NFC alone, or could join
+    or move (30 ms)."""
     table = np.zeros(0x200000, np.bool_)
     # Left out: ideographs, Hangul syllables, surrogates, private use, and what has no meaning yet.
     for code in chain(*starmap(range, _NFC_RANGES)):
@@ -115,13 +115,7 @@ def nfc_table() -> npt.NDArray[np.bool_]:
             table[[ord(second) for second in joined[1:]]] = True
     table[0x1161:0x1176] = True  # Hangul vowels and finals join by arithmetic, not by a mapping
     table[0x11A8:0x11C3] = True
-    return table
-
-
-@functools.cache
-def _nfc_bits() -> bytes:
-    """Return the same with a bit for each character, the lowest first."""
-    return np.packbits(nfc_table(), bitorder="little").tobytes()
+    return np.packbits(table, bitorder="little").tobytes()
 
 
 def _squeeze(text: bytes, continues: bool, is_open: bool) -> bytes:

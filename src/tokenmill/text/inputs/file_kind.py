@@ -11,9 +11,14 @@ from typing import Any
 
 import orjson
 
-from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.decompress import InputStream
-from tokenmill.text.inputs.open_input import Source, bad_file
+from tokenmill.text.inputs.open_input import (
+    InputStream,
+    Source,
+    bad_file,
+    printable,
+    read_range,
+    stat,
+)
 
 COMPRESSION_SUFFIXES = {
     ".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".xz": "xz", ".bz2": "bzip2",
@@ -63,14 +68,14 @@ def is_taken(relative: str) -> bool:
 
 def make_source(path: str, name: str) -> Source:
     """Return the source for a file or an object: its size, time of change and kind."""
-    size, mtime_ns = open_input.stat(path)
-    head = open_input.read_range(path, 0, HEAD_BYTES)
+    size, mtime_ns = stat(path)
+    head = read_range(path, 0, HEAD_BYTES)
     return Source(path, name, size, mtime_ns, *detect_kind(path, size, head))
 
 
 def detect_kind(path: str, size: int, head: bytes) -> tuple[str, str | None]:
     """Return (kind, compression) of a file; `head` is its first HEAD_BYTES bytes."""
-    shown = open_input.printable(path)
+    shown = printable(path)
     kind_suffix, compression_suffix = suffixes(path)
     compression = next((kind for kind, magic in _MAGIC.items() if magic.match(head)), None)
     promised = COMPRESSION_SUFFIXES.get(compression_suffix)
@@ -81,7 +86,7 @@ def detect_kind(path: str, size: int, head: bytes) -> tuple[str, str | None]:
         hint = "fetch or make it again; or, if it is not compressed, rename it"
         raise bad_file(shown, f"is named {compression_suffix}, but {wrong}", hint=hint)
     if compression is None and size >= 12 and head.startswith(_PARQUET):
-        tail = open_input.read_range(path, size - len(_PARQUET), size)
+        tail = read_range(path, size - len(_PARQUET), size)
         if tail == _PARQUET:
             return "parquet", None
     kind = KIND_OF_SUFFIX.get(kind_suffix)

@@ -16,9 +16,7 @@ from typing import IO, Any
 
 from tokenmill.base.human import one_line
 from tokenmill.errors import MissingExtraError, PrepareError
-from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.decompress import InputStream
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.open_input import InputStream, Source, bad_file, cannot_read, open_binary
 
 _BLOCK_BYTES = 1 << 20  # unpacked at a time
 _SMALL_BYTES = 1 << 20  # a larger file is one unit: errors then name it
@@ -161,7 +159,7 @@ def open_parquet(source: Source, spool_dir: str | None = None) -> Iterator[Any]:
     with ExitStack() as stack:
         file: IO[bytes]
         if source.compression is None:
-            file = stack.enter_context(open_input.open_binary(source.path))
+            file = stack.enter_context(open_binary(source.path))
         else:
             file = stack.enter_context(tempfile.TemporaryFile(dir=spool_dir))
             with InputStream(source.path, source.compression, source.name) as stream:
@@ -179,6 +177,6 @@ def open_parquet(source: Source, spool_dir: str | None = None) -> Iterator[Any]:
 def damaged_parquet(source: Source, error: Exception) -> PrepareError:
     """Return the error for a parquet file that pyarrow refuses, or that cannot be read."""
     if isinstance(error, OSError) and error.errno:  # of the system; pyarrow's own have no number
-        return open_input.cannot_read(source.path, error)
+        return cannot_read(source.path, error)
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return open_input.bad_file(source.name, f"is damaged or not parquet: {one_line(reason)}")
+    return bad_file(source.name, f"is damaged or not parquet: {one_line(reason)}")

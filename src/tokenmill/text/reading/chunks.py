@@ -158,8 +158,7 @@ class Chunk:
         first = texts[:1] if self.continues is not Edge.NONE else []
         last = texts[-1:] if self.open is not Edge.NONE else []
         whole = texts[len(first) : len(texts) - len(last)]
-        continues = self.continues if first else Edge.NONE
-        yield replace(self, texts=first or whole, continues=continues, open=Edge.NONE)
+        yield replace(self, texts=first or whole, open=Edge.NONE)
         if first and whole:
             yield Chunk(whole)
         if last:
@@ -172,17 +171,19 @@ class RowReader:
     def __init__(self, source: Source, rules: ReadRules) -> None:
         self.source = source
         self.rules = rules
+        self.what = f"column {rules.text_field!r}"  # the text, to errors
         self.chunk = Chunk([])
 
     def add(self, row: int, text: bytes) -> None:
-        if text.isascii() or (at := bad_input.find_not_utf8(text)) < 0:
+        if len(text) > self.rules.max_document_bytes:
+            self.large_row(row, self.what, len(text))
+        elif text.isascii() or (at := bad_input.find_not_utf8(text)) < 0:
             self.chunk.texts.append(text)
         elif self.rules.on_bad_input == "replace":
             self.chunk.texts.append(text.decode("utf-8", "replace").encode())
             self.chunk.repaired(bad_input.NOT_UTF8, "row", row)
         else:
-            what = f"not UTF-8 at byte {at:,} of column {self.rules.text_field!r}"
-            self.bad_row(row, bad_input.NOT_UTF8, what)
+            self.bad_row(row, bad_input.NOT_UTF8, f"not UTF-8 at byte {at:,} of {self.what}")
 
     def bad_row(self, row: int, reason: str, what: str, hint: str | None = None) -> None:
         if self.rules.on_bad_input == "error":

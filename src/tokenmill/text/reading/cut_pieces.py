@@ -22,9 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tokenmill.errors import BadInputError
-from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.decompress import InputStream
-from tokenmill.text.inputs.open_input import Source, bad_file
+from tokenmill.text.inputs.open_input import InputStream, Source, bad_file, read_range
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import Edge, ReadRules
@@ -152,7 +150,7 @@ class TextCutter:
         while start <= stop:
             end = min(start + step, stop)
             base = max(0, start - self._bytes_before)
-            window = open_input.read_range(self._source.path, base, end + self._bytes_after)
+            window = read_range(self._source.path, base, end + self._bytes_after)
             yield base, window, start - base, end - base
             start = end + 1
             step = min(4 * step, _LARGEST_READ)
@@ -164,7 +162,6 @@ class TextCutter:
         edge = first
         rest = b""
         skipping = False
-        searched = 0  # bytes of the rest that are known to hold no place to cut
         while True:
             # Twice the rest that is held, so that a long document is not scanned again and again.
             bound = self._hold if len(rest) <= self._hold else self._hold + CUT_BOUND
@@ -174,8 +171,6 @@ class TextCutter:
             out = DocumentPieces([], edge, Edge.NONE, offset, text)
             fresh = edge is Edge.NONE and not skipping
             out.texts, rest = self._documents.split(text, fresh=fresh)
-            if len(rest) < len(text):
-                searched = 0
             if out.texts:
                 edge = Edge.NONE
                 if skipping:
@@ -188,14 +183,11 @@ class TextCutter:
                 if self._cuts is None:
                     self._too_large(out, offset + len(text) - len(rest))
                     skipping = True
-                elif place := self._place_to_cut(rest, searched, offset + len(text) - len(rest)):
+                elif place := self._place_to_cut(rest, offset + len(text) - len(rest)):
                     at, edge = place
                     out.texts.append(rest[:at])
                     out.open = edge
                     rest = rest[at:]
-                    searched = 0
-                else:
-                    searched = len(rest) - self._bytes_after
             if skipping:
                 rest = rest[-self._documents.bytes_before :]
             out.size = len(text) - len(rest)
@@ -235,27 +227,26 @@ class TextCutter:
             raise TooLargeError(self._source, where, "the document from here", most, size)
         out.too_large.append(offset)
 
-    def _place_to_cut(self, rest: bytes, low: int, offset: int) -> tuple[int, Edge] | None:
-        """Where to cut an over-long rest, after `low`; None when more of it must be seen."""
+    def _place_to_cut(self, rest: bytes, offset: int) -> tuple[int, Edge] | None:
+        """Where to cut an over-long rest; None when more of it must be seen."""
         high = len(rest) - self._bytes_after
         at = newline = rest.rfind(b"\n", 0, high)
         while at >= 0:
             if self._documents.clear(rest, at + 1):
                 return at + 1, Edge.LINE
             at = rest.rfind(b"\n", 0, at)
-        if newline < 0 and (at := self._last_inside(rest, low, high)) > 0:
+        if newline < 0 and (at := self._last_inside(rest, high)) > 0:
             return at, Edge.INSIDE
         if len(rest) > self._hold + CUT_BOUND:
             raise _no_place_to_cut(self._source, offset, len(rest))
         return None
 
-    def _last_inside(self, rest: bytes, low: int, high: int) -> int:
-        """The last place in low..high that `cuts` allow, or 0."""
+    def _last_inside(self, rest: bytes, stop: int) -> int:
+        """The last place up to `stop` that `cuts` allow, or 0."""
         assert self._cuts is not None
-        stop = high
         size = _TAIL_BYTES
-        while stop > low:
-            start = max(low, stop - size)
+        while stop > 0:
+            start = max(0, stop - size)
             if _PLACE.search(rest, start, stop + 1):
                 found = self._cuts.finditer(rest, start, stop + self._bytes_after)
                 for at in reversed([match.end() for match in found]):

@@ -12,8 +12,7 @@ from dataclasses import replace
 from importlib import import_module
 
 from tokenmill.errors import PrepareError
-from tokenmill.text.inputs import open_input
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.open_input import Source, cannot_read, stat
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.bad_input import UNREADABLE
 from tokenmill.text.reading.chunks import Chunk, Edge, ReadRules
@@ -31,7 +30,7 @@ def read_unit(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     try:
         yield from getattr(reader, f"read_{source.kind}")(source, unit, rules)
     except OSError as error:
-        raise open_input.cannot_read(source.path, error) from error
+        raise cannot_read(source.path, error) from error
     check_unchanged(source)
 
 
@@ -71,7 +70,7 @@ def read_files(
 
 def check_unchanged(source: Source) -> None:
     """Raise unless the file is still the one that was planned for."""
-    size, mtime_ns = open_input.stat(source.path)
+    size, mtime_ns = stat(source.path)
     if (size, mtime_ns) != (source.size, source.mtime_ns):
         raise PrepareError(
             f"{source.name} changed while it was read: {source.size:,} bytes were planned, "

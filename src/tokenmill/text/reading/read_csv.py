@@ -11,8 +11,7 @@ import io
 import sys
 from collections.abc import Iterator
 
-from tokenmill.text.inputs.decompress import InputStream
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.open_input import InputStream, Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.bad_input import NotReadableError

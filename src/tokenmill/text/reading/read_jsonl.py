@@ -13,8 +13,7 @@ from typing import Any
 import orjson
 
 from tokenmill.base.strict_json import no_constant
-from tokenmill.text.inputs.decompress import InputStream
-from tokenmill.text.inputs.open_input import Source
+from tokenmill.text.inputs.open_input import InputStream, Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.chunks import Chunk, ReadRules

@@ -101,16 +101,13 @@ def _texts(batch: Any, path: list[str]) -> list[bytes | None]:
 def _fill(reader: RowReader, texts: list[bytes | None], first_row: int) -> None:
     good = [text for text in texts if text]
     most = reader.rules.max_document_bytes
-    column = f"column {reader.rules.text_field!r}"
     fits = len(good) == len(texts) and max(map(len, good), default=0) <= most
     if fits and bad_input.find_not_utf8(b"\n".join(good)) < 0:
         reader.chunk.texts = good
         return
     for row, text in enumerate(texts, first_row):
         if text is None:
-            reader.bad_row(row, bad_input.NO_FIELD, f"{column} is null")
-        elif len(text) > most:
-            reader.large_row(row, column, len(text))
+            reader.bad_row(row, bad_input.NO_FIELD, f"{reader.what} is null")
         else:
             reader.add(row, text)
     reader.chunk.drop_empty()
