@@ -11,6 +11,7 @@ import numbers
 import os
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from tokenmill.base.suggest import did_you_mean
@@ -87,10 +88,12 @@ def checks_arguments(function: Function) -> Function:
     return takes_keywords_of(function)(function)
 
 
-def check_type(name: str, value: object, annotation: Any) -> None:
-    """Raise a ValueError unless a setting has a value that its annotation allows."""
-    if not allows(annotation, value):
-        raise ValueError(expected(name, value, options_of(annotation)))
+def check_fields(settings: Any) -> None:
+    """Raise a ValueError unless every field of a dataclass has a value that its type allows."""
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if not allows(field.type, value):
+            raise ValueError(expected(field.name, value, options_of(field.type)))
 
 
 def expected(name: str, value: object, options: list[Any]) -> str:
@@ -146,7 +149,7 @@ def _allows(option: Any, value: object) -> bool:
         return not issubclass(kind, Iterable) or issubclass(kind, str | bytes)
     if isinstance(value, Mapping) and len(inside) == 2:
         return all(allows(inside[0], k) and allows(inside[1], v) for k, v in value.items())
-    if kind is tuple and Ellipsis not in inside:
+    if kind is tuple and inside and Ellipsis not in inside:
         return len(value) == len(inside) and all(map(allows, inside, value))  # type: ignore[arg-type]
     if isinstance(value, list | tuple) and len(inside) == 1:
         return all(allows(inside[0], each) for each in value)
@@ -166,6 +169,6 @@ def _named(option: Any) -> str:
     """Name a value or a type in an error."""
     kind = get_origin(option) or option
     if kind in (Collection, Iterable, Mapping, Sequence) and get_args(option)[-1] is not Any:
-        inside = ' or '.join(map(_named, options_of(get_args(option)[-1])))
+        inside = " or ".join(map(_named, options_of(get_args(option)[-1])))
         return f"{_NAMES.get(kind, 'list')} of {inside}"
     return _NAMES.get(kind) or getattr(kind, "__name__", str(kind))

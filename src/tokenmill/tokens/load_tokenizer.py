@@ -54,8 +54,9 @@ def load(
         is_bytes = name == "bytes"
         return _call("bytes", "BytesTokenizer") if is_bytes else _call("ranks", "from_cache", name)
     path = Path(name)
-    if path.is_dir() and (path / "tokenizer.json").is_file():
-        path = path / "tokenizer.json"
+    if path.is_dir():
+        inside = (path / file for file in ("tokenizer.json", "vocab.json"))
+        path = next(filter(Path.is_file, inside), path)
     if not path.is_file():
         known = f"neither a name ({', '.join(NAMES)}) nor a file here"
         raise ValueError(f"no tokenizer {name!r}: {known}{did_you_mean(name, NAMES)}")

@@ -151,9 +151,10 @@ def check_accounts(plan: Plan, outcome: PreparationOutcome) -> None:
     accounts, splits = outcome.accounts, outcome.splits
     if not accounts["documents_written"]:
         plan.workspace.forget()
+        dropped = ", ".join(f"{count:,} {why}" for why, count in accounts["dropped"].items())
         raise PrepareError(
             f"none of {plural(accounts['documents_in'], 'document')} is left to write (dropped: "
-            f"{accounts['dropped']}, lines dropped: {accounts['lines_dropped']:,})",
+            f"{dropped or 'none'}; lines dropped: {accounts['lines_dropped']:,})",
             hint="nothing was written; are these the right files, and the right settings?",
         )
     documents = sum(split.num_documents for split in splits.values()) - outcome.cut_documents
