@@ -68,7 +68,7 @@ RESULTS = ROOT / "bench" / "results" / "faults.json"
 KILLED = [name for name in OPERATIONS if not name.startswith("small ")]
 SHORTLY_KILLED = ("prepare", "pretokenize")
 FAILED = ("small prepare", "small convert", "small compress", "serve documents")
-FAILED_IN_PART = {"small retokenize": 150, "small tokenizer": 150, "edit": 40}
+FAILED_IN_PART = {"small retokenize": 150, "small tokenizer": 150, "edit": 40, "edited train": 60}
 LOST = [name for name in KILLED if name != "serve documents"]  # it writes through a map
 SHORTLY_LOST = ("small prepare", "pretokenize")
 
@@ -228,7 +228,8 @@ def _refusal(given: argparse.Namespace, names: list[str]) -> str | None:
     if given.results.exists() and (given.readers or given.operations):
         known = json.loads(given.results.read_text())
         for name in names:
-            if (before := known.get(name, {}).get("commit", commit)) != commit:
+            before = known[name].get("commit", "unknown") if name in known else commit
+            if before != commit:
                 return f"{name} was run at {before}, and a part of it cannot be added at {commit}"
     return None
 

@@ -132,7 +132,7 @@ def _index(folder: Path, every: int) -> Flipped:
     def is_index(name: str) -> bool:
         return name.endswith(".documents")
 
-    return Flipped("index of documents", folder, read, every * 4, chosen=is_index)
+    return Flipped("index of documents", folder, read, max(4, every // 2), chosen=is_index)
 
 
 def _inside(folder: Path, work: Callable[[], Any]) -> Any:
@@ -162,7 +162,7 @@ def _state(folder: Path, every: int) -> Flipped:
         return "same state"
 
     return Flipped(
-        "state.json", saved, read, every, lambda n: every == 1, lambda n: n == "state.json"
+        "state.json", saved, read, max(1, every // 20), lambda n: True, lambda n: n == "state.json"
     )
 
 

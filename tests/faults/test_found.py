@@ -1,6 +1,7 @@
 """What the long runs found, each as a small test of its own."""
 
 import json
+import os
 import socket
 
 import numpy as np
@@ -11,6 +12,7 @@ from pages.conftest import serving
 import tokenmill
 from tokenmill.errors import FormatError, OrderMismatchError, PrepareError
 from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.reading import length_index
 from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.train import checkpoint
 from tokenmill.train.metrics import points
@@ -163,3 +165,68 @@ def test_what_a_conversion_left_that_was_killed_when_its_result_was_in_place_is_
 def np_file(folder):
     np.save(folder / "a.npy", np.arange(200, dtype=np.uint16))
     return folder / "a.npy"
+
+
+def test_a_state_of_a_checkpoint_with_another_number_is_refused(tmp_path):
+    folder = checkpoint.save(tmp_path, step=10, model={}, optimizer={}, state={}, keep=2)
+    path = folder / "state.json"
+    path.write_text(path.read_text().replace('"step": 10', '"step": 90'))
+
+    with pytest.raises(FormatError, match=r"state\.json is not the file that was saved"):
+        checkpoint.load(folder)
+
+
+def test_a_disk_that_is_full_when_a_checkpoint_is_saved_is_an_error_of_ours(tmp_path, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("[enforce fail] PytorchStreamWriter failed writing file\nmore")
+
+    monkeypatch.setattr(torch, "save", fails)
+    with pytest.raises(tokenmill.errors.TokenmillError, match="failed writing file") as caught:
+        checkpoint.save(tmp_path, step=2, model={}, optimizer={}, state={}, keep=2)
+    assert "resume=True" in caught.value.hint
+
+
+def test_the_work_of_a_tokenizer_killed_when_its_files_were_in_place_is_removed(tmp_path):
+    (tmp_path / "a.txt").write_text("some text of the mill " * 9)
+    settings = {"vocab_size": 262, "workers": 1}
+    tokenmill.train_tokenizer(tmp_path / "a.txt", tmp_path / "new", **settings)
+    work = tmp_path / "new" / ".preparation"
+    work.mkdir()
+    (work / "boot").write_text("x")
+
+    assert tokenmill.train_tokenizer(tmp_path / "a.txt", tmp_path / "new", **settings).already_there
+    assert not work.exists()
+
+
+@pytest.mark.parametrize("name", ["version", "key", "fingerprint", "bytes"])
+def test_an_index_of_documents_whose_header_lacks_a_field_is_refused(tmp_path, monkeypatch, name):
+    index = made_index(tmp_path, monkeypatch)
+    index.write_bytes(
+        index.read_bytes().replace(f'"{name}"'.encode(), b'"%s"' % (b"x" * len(name)))
+    )
+
+    with pytest.raises(FormatError, match="not a whole index"):
+        made_index(tmp_path, monkeypatch)
+
+
+def test_what_a_killed_builder_of_an_index_left_is_removed_a_day_later(tmp_path, monkeypatch):
+    index = made_index(tmp_path, monkeypatch)
+    old, new = (index.with_name(f".{index.name}.{n}-0123abcd.tmp") for n in (1, 2))
+    for path in (old, new):
+        path.write_text("")
+    os.utime(old, (0, 0))
+    index.unlink()
+
+    made_index(tmp_path, monkeypatch)
+
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+def made_index(folder, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    monkeypatch.setattr(length_index, "IN_MEMORY", 0)
+    ids = np.tile(np.arange(10, dtype=np.uint16), 20)
+    data = tokenmill.from_array(ids, end_of_text=0)
+    next(tokenmill.BatchLoader(data, batch_size=1, block_size=16, rows="packed"))
+    [path] = folder.rglob("*.documents")
+    return path

@@ -9,10 +9,12 @@ from faults.forks import ROOT
 from system_faults import needs_strace
 
 
-def run(*arguments):
+def run(*arguments, before=()):
+    """`before` are folders that Python looks into before ours."""
+    paths = os.pathsep.join([*before, str(ROOT / "src"), str(ROOT / "tests")])
     return subprocess.run(
         [sys.executable, "-P", "-m", "faults", *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])},
+        env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
     )

@@ -133,27 +133,27 @@ def _open(path: Path, key: str | None = None) -> LengthIndex:
         try:
             header = orjson.loads(first[len(_MAGIC) :])
             num_lengths, num_documents = header["num_lengths"], header["num_documents"]
+            of_data, fingerprint = header["key"], header["fingerprint"]
             dtype = np.dtype(f"<u{header['bytes']}")
             size = _starts_at(num_lengths) + num_documents * dtype.itemsize
             is_whole = first.startswith(_MAGIC) and os.fstat(file.fileno()).st_size == size
+            is_whole = is_whole and header["version"] == VERSION
         except (orjson.JSONDecodeError, KeyError, TypeError):
             is_whole = False
-        if not is_whole or header["version"] != VERSION:
+        if not is_whole:
             raise CorruptShardError(
                 f"{path} is not a whole index of documents of version {VERSION}", hint=_REBUILD
             )
-        if key not in (None, header["key"]):
-            raise MismatchError(
-                f"{path} is an index of other data (key {header['key']})", hint=_REBUILD
-            )
+        if key not in (None, of_data):
+            raise MismatchError(f"{path} is an index of other data (key {of_data})", hint=_REBUILD)
         lengths, counts = np.fromfile(file, "<i8", 2 * num_lengths).reshape(2, -1)
         starts = np.empty(0, dtype)
         if num_documents:
             at = _starts_at(num_lengths)
             starts = np.asarray(np.memmap(file, dtype, "r", at, (num_documents,)))
-    if key is not None and _fingerprint(lengths, counts, starts) != header["fingerprint"]:
+    if key is not None and _fingerprint(lengths, counts, starts) != fingerprint:
         raise CorruptShardError(f"{path} was changed after it was written", hint=_REBUILD)
-    return LengthIndex(lengths, counts, starts, header["fingerprint"], path)
+    return LengthIndex(lengths, counts, starts, fingerprint, path)
 
 
 def _starts_at(num_lengths: int) -> int:

@@ -12,14 +12,12 @@ from tokenmill.batches.batch import IGNORED, Batch
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.window_source import refuse_labels_apart
 
-# Fields that a batch of arrays has as well, or has as None.
-_ARRAYS = (
-    "document_ids", "positions", "loss_mask", "cu_seqlens", "sources", "augmented_labels",
-)  # fmt: skip
+# Fields that a batch of arrays has as well, or has as None; without a loss mask it has none of them.
+_ARRAYS = ("document_ids", "positions", "loss_mask", "cu_seqlens", "augmented_labels")
 ITEMS = ("pair", "dict", "hugging_face", "window")  # the forms of single rows
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # not frozen: that takes twice as long to make
 class TorchBatch:
     """Rows of one step and rank; unpacks as `inputs, targets = batch`.
 
@@ -164,19 +162,20 @@ def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None
             targets = _tensor(batch.targets, np.int64).to(tokens.device)
 
     mask = batch.loss_mask
-    return TorchBatch(
+    made = TorchBatch(
         inputs,
         targets,
         max_seqlen=batch.max_seqlen,
         num_targets=targets.numel() if mask is None else int(mask.sum()),
         labels_are_inputs=batch.labels_are_inputs,
         masks_targets=batch.masks_targets,
-        **{
-            name: torch.from_numpy(array).to(inputs.device, non_blocking=True)
-            for name in _ARRAYS
-            if (array := getattr(batch, name)) is not None
-        },
+        sources=torch.from_numpy(batch.sources),
     )
+    if mask is not None:
+        for name in _ARRAYS:
+            if (array := getattr(batch, name)) is not None:
+                setattr(made, name, torch.from_numpy(array))
+    return made if tokens is None else made.to(tokens.device)
 
 
 def _tensor(ids: np.ndarray, dtype: Any) -> Tensor:

@@ -22,6 +22,7 @@ from tokenmill.errors import (
     CorruptShardError,
     FormatError,
     NotADatasetError,
+    TokenmillError,
     UnsupportedVersionError,
 )
 
@@ -122,7 +123,13 @@ def save(
     temporary = atomic.temporary_beside(final)
     temporary.mkdir()
     for name, tensors in zip(TENSORS, (model, optimizer), strict=True):
-        torch.save(tensors, temporary / name)
+        try:
+            torch.save(tensors, temporary / name)
+        except RuntimeError as error:  # a full disk, in the words of torch
+            raise TokenmillError(
+                f"cannot write {temporary / name}: {str(error).splitlines()[0]}",
+                hint="free some space; resume=True continues from the checkpoint before",
+            ) from error
     files = {name: _digest(temporary / name) for name in TENSORS}
     fields = {"version": VERSION, "step": step, "files": files, **state}
     text = json.dumps({**fields, "xxh3_128": _hash_of(fields)}, indent=1)
