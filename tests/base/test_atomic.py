@@ -22,7 +22,6 @@ from tokenmill.base.atomic import (
     temporary_beside,
     write_atomically,
 )
-
 from tokenmill.errors import TokenmillError
 
 
@@ -240,7 +239,9 @@ def test_what_a_file_system_cannot_sync_is_an_error_with_the_path_and_a_way_out(
 
     os.close(reading)
     os.close(writing)
-    assert f"{tmp_path}/shard_00000.bin is on a file system that cannot sync it" in str(caught.value)
+    assert f"{tmp_path}/shard_00000.bin is on a file system that cannot sync it" in str(
+        caught.value
+    )
     assert "write to a local disk" in caught.value.hint
 
 

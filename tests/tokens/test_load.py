@@ -172,10 +172,13 @@ def test_a_folder_with_vocab_json_and_merges_txt_is_read(two_files):
 def test_the_two_files_of_gpt2_are_gpt2(tmp_path, rank_file):
     """Made here from its ranks: a merge is the last step of making a token from its bytes."""
     ranks = {
-        base64.b64decode(token): int(rank) for token, rank in map(bytes.split, rank_file.splitlines())
+        base64.b64decode(token): int(rank)
+        for token, rank in map(bytes.split, rank_file.splitlines())
     }
     letters = {byte: chr(byte) for byte in PRINTABLE}
-    letters |= {byte: chr(256 + n) for n, byte in enumerate(b for b in range(256) if b not in letters)}
+    letters |= {
+        byte: chr(256 + n) for n, byte in enumerate(b for b in range(256) if b not in letters)
+    }
     spell = lambda token: "".join(letters[byte] for byte in token)  # noqa: E731
     merges = []
     for token, rank in sorted(ranks.items(), key=lambda item: item[1])[256:]:

@@ -129,7 +129,7 @@ def allows(annotation: Any, value: object) -> bool:
     return any(_allows(option, value) for option in options_of(annotation))
 
 
-def _allows(option: Any, value: object) -> bool:
+def _allows(option: Any, value: Any) -> bool:
     if option is int:
         return type(value) is int and abs(value) < 1 << 63
     if option is float:
@@ -137,20 +137,20 @@ def _allows(option: Any, value: object) -> bool:
     if isinstance(option, str):
         return isinstance(value, str) and value == option
     kind = get_origin(option) or option
-    if not isinstance(kind, type) or kind is inspect.Parameter.empty:
-        return True
+    if not isinstance(kind, type) or kind.__module__.partition(".")[0] in ("inspect", "numpy"):
+        return True  # not annotated, or `ArrayLike`: nearly everything is
     try:
         if not isinstance(value, kind):
             return False
     except TypeError:  # `Any`, or a protocol that says nothing at run time
         return True
     inside = get_args(option)
-    if isinstance(value, str | bytes):  # a list of characters is not meant
-        return not issubclass(kind, Iterable) or issubclass(kind, str | bytes)
     if isinstance(value, Mapping) and len(inside) == 2:
         return all(allows(inside[0], k) and allows(inside[1], v) for k, v in value.items())
-    if kind is tuple and inside and Ellipsis not in inside:
-        return len(value) == len(inside) and all(map(allows, inside, value))  # type: ignore[arg-type]
+    if isinstance(value, str | bytes | Mapping):  # a list of characters, or of keys, is not meant
+        return not issubclass(kind, Iterable) or issubclass(kind, str | bytes | Mapping)
+    if isinstance(value, tuple) and kind is tuple and inside and Ellipsis not in inside:
+        return len(value) == len(inside) and all(map(allows, inside, value))
     if isinstance(value, list | tuple) and len(inside) == 1:
         return all(allows(inside[0], each) for each in value)
     return True
@@ -160,9 +160,9 @@ def _plain(value: object) -> object:
     """Return a path as text, and a number of NumPy as one of Python; all else as it is."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, numbers.Integral) and type(value) is not bool:
-        return int(value)
-    return float(value) if isinstance(value, numbers.Real) and type(value) is not bool else value
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
 
 
 def _named(option: Any) -> str:
@@ -171,4 +171,4 @@ def _named(option: Any) -> str:
     if kind in (Collection, Iterable, Mapping, Sequence) and get_args(option)[-1] is not Any:
         inside = " or ".join(map(_named, options_of(get_args(option)[-1])))
         return f"{_NAMES.get(kind, 'list')} of {inside}"
-    return _NAMES.get(kind) or getattr(kind, "__name__", str(kind))
+    return str(_NAMES.get(kind) or getattr(kind, "__name__", kind))

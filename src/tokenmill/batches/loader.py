@@ -82,8 +82,8 @@ class BatchLoader:
             self._given = Run.of(("data",), (data,), None, settings)
         elif not hasattr(data, "stages"):
             raise TypeError(
-                f"data is {data!r:.100}; expected a TokenDataset or a Mixture: open it first, as in "
-                'tokenmill.open("data/corpus")'
+                f"data is {data!r:.100}; expected a TokenDataset or a Mixture\n\nhint: open it "
+                'first: tokenmill.open("data/corpus")'
             )
         else:
             self._given = Run.of(data.names, data.datasets, data.stages, settings)

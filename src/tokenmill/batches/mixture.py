@@ -6,7 +6,7 @@ in steps of `samples_per_step` samples, by default 1. They are fixed there and n
 that a run resumed on other ranks keeps them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tokenmill.base.signatures import checks_arguments
@@ -27,7 +27,7 @@ class Mixture:
         sources: Mapping[str, TokenDataset],
         *,
         weights: Weights | None = None,
-        schedule: Iterable[tuple[int, Weights]] | None = None,
+        schedule: Sequence[tuple[int, Weights]] | None = None,
         samples_per_step: int = 1,
     ) -> None:
         if not sources:

@@ -181,10 +181,8 @@ count = Whole(1)
 class PageFile(click.Path):
     """A file to write: its folder must be there before the work begins."""
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Any:
-        path = super().convert(value, param, ctx)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = str(super().convert(value, param, ctx))
         folder = os.path.dirname(os.path.abspath(path))
         if path != "-" and not os.path.isdir(folder):
             self.fail(f"there is no folder {folder}; make it first: mkdir -p {folder}", param, ctx)

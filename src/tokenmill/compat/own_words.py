@@ -21,7 +21,7 @@ def in_own_words(**names: str) -> Callable[[Function], Function]:
         @functools.wraps(function)
         def called(*args: Any, **keywords: Any) -> Any:
             values = (*args, *keywords.values())
-            given = tuple(os.fspath(v) for v in values if v and isinstance(v, str | os.PathLike))
+            given = tuple(os.fspath(v) for v in values if isinstance(v, str | os.PathLike) and v)
 
             def call(match: re.Match[str]) -> str:  # in what was given, or elsewhere
                 return f"{own}(..." if match[1].startswith(given) else f'{own}("{match[1]}"'

@@ -250,7 +250,7 @@ class ShardCache:
             if error.errno in _UNUSABLE:
                 raise kind(
                     f"cannot write to the cache {self.folder}: {error.strerror}",
-                    hint="pass a cache_dir, a folder that this user may write to (or set XDG_CACHE_HOME)",
+                    hint="pass a cache_dir that this user may write to (or set XDG_CACHE_HOME)",
                 ) from error
             raise
 

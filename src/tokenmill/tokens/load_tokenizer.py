@@ -35,7 +35,10 @@ BEGIN_NAMES = (
 
 @checks_arguments
 def load(
-    name_or_path: str | os.PathLike[str], *, end_of_text: str | int | None = None, pattern: str | None = None
+    name_or_path: str | os.PathLike[str],
+    *,
+    end_of_text: str | int | None = None,
+    pattern: str | None = None,
 ) -> Tokenizer:
     """The tokenizer of this name, or in this file.
 
