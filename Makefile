@@ -9,7 +9,7 @@ PACKAGE := pyproject.toml setup.py $(wildcard src/tokenmill/kernel/*.[ch])
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 
-.PHONY: demo test lint types unit servers format docs bench faults clean
+.PHONY: demo test lint types unit servers format docs bench faults mutants clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
@@ -58,6 +58,10 @@ faults: $(VENV)/dev.stamp
 	$(BIN)/python tests/kernel/fuzz_kernel.py
 	cd tests && ../$(BIN)/python -m faults --results ../bench/results/faults.json
 	TOKENMILL_EDIT_SCRIPTS=10000 $(BIN)/python -m pytest -q tests/edits/test_edit_scripts.py
+
+# Some hours: defects are put into a copy of the code, one by one; some test must notice each.
+mutants: $(VENV)/dev.stamp
+	cd tests && ../$(BIN)/python -m mutants --results ../bench/results/mutants.json
 
 $(VENV)/torch.stamp: constraints.txt
 	$(PYTHON) -m venv $(VENV)

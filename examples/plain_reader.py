@@ -11,7 +11,7 @@ import functools
 import json
 from array import array
 from collections import Counter
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from sys import byteorder
 
@@ -158,20 +158,62 @@ def counts(n: int, tree) -> Counter[int]:
     return counts(to_left, left) + counts(n - to_left, right)
 
 
-def mixture(g: int, stages: list[tuple[int, list[int]]], seed: int) -> tuple[int, int]:
-    """The source of sample g, and which sample of that source it is; stages: (start, parts)."""
-    number = max(i for i, (start, _) in enumerate(stages) if start <= g)
-    start, parts = stages[number]
-    end = stages[number + 1][0] if number + 1 < len(stages) else g + 64
-    first = (g - start) // 64 * 64
-    numbers = range(first, min(first + 64, end - start))
-    k = keys(seed, number, 5)
-    dealt = sorted(numbers, key=lambda n: (draw(n, k) >> 7, n))[: (g - start) % 64 + 1]
-    sources = [deal(n, tree_of(parts))[0] for n in dealt]
-    seen = Counter(sources[:-1]) + counts(first, tree_of(parts))  # in this block, in this stage
-    for (begin, before), (stop, _) in pairwise(stages[: number + 1]):
-        seen += counts(stop - begin, tree_of(before))
-    return sources[-1], seen[sources[-1]]
+def dealt(block: int, stage: int, stages, seed: int) -> list[int]:
+    """The sources of the samples of a block of a stage, in order."""
+    start, parts, *end = stages[stage]
+    end = end or [stages[stage + 1][0] if stage + 1 < len(stages) else None]
+    stop = 64 * block + 64 if end[0] is None else min(64 * block + 64, end[0] - start)
+    k = keys(seed, stage, 5)
+    numbers = sorted(range(64 * block, stop), key=lambda n: (draw(n, k) >> 7, n))
+    return [deal(n, tree_of(parts))[0] for n in numbers]
+
+
+def had(n: int, stage: int, stages, seed: int) -> Counter[int]:
+    """How many of the first n samples of a stage each source has."""
+    whole, rest = divmod(n, 64)
+    tree = tree_of(stages[stage][1])
+    return counts(64 * whole, tree) + Counter(dealt(whole, stage, stages, seed)[:rest])
+
+
+def mixture(g: int, stages, seed: int) -> tuple[int, int]:
+    """The source of sample g, and which sample of that source it is.
+
+    A stage is (start, parts), or (start, parts, end) if it was to end elsewhere (None: nowhere).
+    """
+    stage = max(i for i, (start, *_) in enumerate(stages) if start <= g)
+    n = g - stages[stage][0]
+    source = dealt(n // 64, stage, stages, seed)[n % 64]
+    seen = had(n, stage, stages, seed)
+    for i in range(stage):
+        seen += had(stages[i + 1][0] - stages[i][0], i, stages, seed)
+    return source, seen[source]
+
+
+def step_of(samples: int, batch_size: int, world_size: int = 1, first: int = 0) -> tuple[int, int]:
+    """The next step after so many samples, and the sample at which step 0 begins."""
+    step, rest = divmod(samples - first, world_size * batch_size)
+    return step, first + rest
+
+
+def part(shards: list[int], start: int, stop: int) -> list[int]:
+    """The shards of `data.part(start, stop)`, by their tokens."""
+    edges = [0, *accumulate(shards)]
+    inside = [min(high, stop) - max(low, start) for low, high in pairwise(edges)]
+    return [tokens for tokens in inside if tokens > 0]
+
+
+def cu_seqlens(rows: list[list[int]], T: int, max_documents: int | None = None):  # noqa: N803
+    """Where documents begin in the flattened inputs; `rows`: the inputs of the documents of each.
+
+    Padding counts as one document more.
+    """
+    begins = [0, *accumulate(inputs for row in rows for inputs in row)]
+    room = len(rows) * (max_documents or -(-T // 8))
+    if len(begins) - 1 > room:
+        if max_documents:
+            raise ValueError(f"{len(begins) - 1} documents, and room for {room}")
+        room = len(rows) * T
+    return begins + begins[-1:] * (room + 1 - len(begins))
 
 
 class Split:
@@ -202,8 +244,9 @@ def batch(sources, step, *, batch_size, block_size, seed=0, order="shuffle", pha
           stages=None, rank=0, world_size=1, samples=0):  # fmt: skip
     """Rows of (inputs, targets); `samples` is that of a saved state, `stages` makes a mixture."""
     rows = []
+    _, origin = step_of(samples, batch_size, world_size)
     for row in range(batch_size):
-        g, source, own_seed = samples + (step * world_size + rank) * batch_size + row, 0, seed
+        g, source, own_seed = origin + (step * world_size + rank) * batch_size + row, 0, seed
         if stages:
             source, g = mixture(g, stages, seed)
             own_seed = keys(seed, 0, 6, source + 1)[0] >> 1

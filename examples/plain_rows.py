@@ -26,6 +26,8 @@ def cut(L: int, T: int) -> list[int]:  # noqa: N803 (the names of the page)
 
 def pieces(lengths: list[int], T: int, begin: bool) -> list[tuple[int, int, int, int]]:  # noqa: N803
     """(length, length of its document, document, which piece of it), in the order of numbers."""
+    if begin and T < 2:
+        raise ValueError("with a begin token, T is at least 2")
     return sorted(
         (length, L, document, j)
         for document, L in enumerate(lengths)

@@ -1,5 +1,6 @@
 """examples/plain_rows.py, written from the page alone, gives the rows of BatchLoader."""
 
+import ast
 import importlib
 import re
 import subprocess
@@ -38,8 +39,10 @@ class Listed:
 @pytest.mark.parametrize("kind", ["packed", "documents"])
 @pytest.mark.parametrize("order", ["shuffle", "sequential"])
 @pytest.mark.parametrize("begin_token", [None, 5000])
-@pytest.mark.parametrize("seed", [0, 2**33 + 5])
-def test_rows_of_two_epochs(reader, kind, order, begin_token, seed):
+@pytest.mark.parametrize(("seed", "size"), [(0, 16), (2**33 + 5, 16), (3, 1), (3, 2)])
+def test_rows_of_two_epochs(reader, kind, order, begin_token, seed, size):
+    if begin_token is not None and size == 1:
+        return  # refused: see below
     lengths = np.random.default_rng(1).geometric(0.08, 70)
     ids = np.arange(lengths.sum(), dtype=np.uint16)
     ends = np.cumsum(lengths)
@@ -48,7 +51,7 @@ def test_rows_of_two_epochs(reader, kind, order, begin_token, seed):
         from_array(ids, document_ends=ends),
         rows=kind,
         batch_size=1,
-        block_size=16,
+        block_size=size,
         seed=seed,
         epochs=2,
         **options,
@@ -57,7 +60,7 @@ def test_rows_of_two_epochs(reader, kind, order, begin_token, seed):
 
     for g in [*range(9), num_rows - 1, num_rows, num_rows + 1, 2 * num_rows - 1]:
         batch = loader.batch(g)
-        held = reader.tokens(Listed(ids), ends.tolist(), g, 16, seed, kind=kind, **options)
+        held = reader.tokens(Listed(ids), ends.tolist(), g, size, seed, kind=kind, **options)
         assert batch.tokens[0][batch.segments[0] >= 0].tolist() == held
 
 
@@ -89,3 +92,44 @@ def test_vectors_of_the_page_hold(reader):
     assert len(vectors()) >= 6
     for expression, value in vectors():
         assert repr(eval(expression, dict(vars(reader)))) == value, expression
+
+
+def rows_of_the_page():
+    """(tokens of documents, block_size, begin token, rows) of the table in docs/rows.md."""
+    text = (ROOT / "docs" / "rows.md").read_text()
+    shown = re.findall(r"^\| `([^`]+)` \| (\d+) \| (\w+) \| `?([^`|]+?)`? \|$", text, re.MULTILINE)
+    for documents, size, begin, rows in shown:
+        rows = rows if rows == "refused" else ast.literal_eval(rows.replace("-", "None"))
+        yield list(ast.literal_eval(documents)), int(size), ast.literal_eval(begin), rows
+
+
+@pytest.mark.parametrize(("documents", "size", "begin", "rows"), list(rows_of_the_page()))
+def test_the_table_of_begin_tokens(reader, documents, size, begin, rows):
+    ids = np.concatenate(documents)
+    ends = np.cumsum([len(document) for document in documents])
+    how = {"order": "sequential", "begin_token": begin}
+
+    def loader():
+        data = from_array(ids, document_ends=ends)
+        return BatchLoader(data, rows="documents", batch_size=1, block_size=size, **how)
+
+    def plain_row(g):
+        return reader.tokens(Listed(ids), ends.tolist(), g, size, 0, kind="documents", **how)
+
+    if rows == "refused":
+        with pytest.raises(ValueError, match="begin token"):
+            loader()
+        with pytest.raises(ValueError, match="begin token"):
+            plain_row(0)
+        return
+    assert len(loader().windows()) == len(rows)
+    for g, row in enumerate(rows):
+        batch = loader().batch(g)
+        kept = [token for token in row if token is not None]
+        assert batch.tokens[0][batch.segments[0] >= 0].tolist() == kept == plain_row(g)
+        assert len(row) == batch.tokens.shape[1]
+
+
+def test_the_table_of_begin_tokens_has_all_cases():
+    shown = {(size, begin) for _, size, begin, _ in rows_of_the_page()}
+    assert shown >= {(1, None), (1, 9), (2, None), (2, 9)}

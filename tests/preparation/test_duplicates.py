@@ -64,3 +64,17 @@ def test_many_units_give_the_bytes_of_few(dedup):
         prepare(text, many, **given, unit_bytes=29)
         assert sum(summary.dropped.values()) == len(lines) - 431
         assert hashes_of_files(few) == hashes_of_files(many)
+
+
+@pytest.mark.parametrize("dedup", ["none", "lines", "documents"])
+@pytest.mark.parametrize("val_input", [None, "held.txt"])
+def test_inputs_that_are_all_empty_are_named_as_such(tmp_path, dedup, val_input):
+    """Nothing was hashed then, and there is nothing to search."""
+    for name in ("a.txt", "held.txt"):
+        (tmp_path / name).write_bytes(b"")
+    more = {} if val_input is None else {"val_input": tmp_path / val_input}
+
+    with pytest.raises(PrepareError, match="is left to write"):
+        prepare(tmp_path / "a.txt", tmp_path / "out", tokenizer="bytes", dedup=dedup, **more)
+
+    assert not (tmp_path / "out").exists()

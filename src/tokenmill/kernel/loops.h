@@ -25,10 +25,11 @@ static inline uint64_t mix64(uint64_t x) {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(TOKENMILL_NO_AVX512)
 #include <immintrin.h>
 #define HAS_AVX512
-#define WIDE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define WIDE __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
 static inline int has_wide(void) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
 }
 #else
 #define WIDE

@@ -71,13 +71,13 @@ class Spans:
 
     def between(self, low: int, high: int) -> "Spans":
         """Rows low .. high-1, counted from the first of them."""
-        if len(self.row) == self.num_rows:
-            here = slice(low, high)
-        else:
-            here = slice(*self.row.searchsorted((low, high)).tolist())
+        firsts = self.firsts[low : high + 1]
+        here = slice(firsts[0], firsts[-1])
         row = self.row[here] - low if low else self.row[here]
         of_spans = (table[here] for table in (self.column, self.source, self.start, self.length))
-        return Spans(high - low, row, *of_spans)
+        part = Spans(high - low, row, *of_spans)
+        vars(part)["firsts"] = firsts - firsts[0]  # need not be searched for again
+        return part
 
     def chosen(self, mask: np.ndarray) -> "Spans":
         """Some of the spans; the rows keep their numbers."""

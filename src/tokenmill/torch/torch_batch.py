@@ -12,7 +12,7 @@ from tokenmill.batches.batch import IGNORED, Batch
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.window_source import refuse_labels_apart
 
-# Fields that a batch of arrays has as well, or has as None; without a loss mask it has none of them.
+# Fields that a batch of arrays has as well, or has as None: all of them without a loss mask.
 _ARRAYS = ("document_ids", "positions", "loss_mask", "cu_seqlens", "augmented_labels")
 ITEMS = ("pair", "dict", "hugging_face", "window")  # the forms of single rows
 

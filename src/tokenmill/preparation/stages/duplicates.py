@@ -153,9 +153,9 @@ class Search:
             return (places[:, 0] >> ORDINAL_BITS) * num_parts // self.num_units
 
         with (
+            new_file(folder / f"{name}.places") as file,  # and its folder, where nothing was hashed
             TemporaryFile(dir=folder) as hashes,
             TemporaryFile(dir=folder) as places,
-            new_file(folder / f"{name}.places") as file,
         ):
             units = range(self.num_units)
             slices = (self._read_hashes(workspace, unit, partition) for unit in units)
