@@ -82,8 +82,8 @@ class BatchLoader:
             self._given = Run.of(("data",), (data,), None, settings)
         elif not hasattr(data, "stages"):
             raise TypeError(
-                f"data is {data!r:.100}; expected a TokenDataset or a Mixture\n\nhint: open it "
-                'first: tokenmill.open("data/corpus")'
+                f"data is {data!r:.100}; expected a TokenDataset or a Mixture\n\nhint: open a path "
+                f'first: tokenmill.open("{data!s:.100}")'
             )
         else:
             self._given = Run.of(data.names, data.datasets, data.stages, settings)

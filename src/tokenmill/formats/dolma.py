@@ -90,9 +90,8 @@ def _only_dtype(path: Path, folder: str) -> np.dtype[Any] | None:
     if (folder, name) not in _SAID:  # once for all files of a folder
         _SAID.add((folder, name))
         log.warning(
-            '%s has no header; its bytes are ids only as %s, which is used (dtype="%s" says so)',
+            "%s has no header; its bytes are ids only as %s, and are read so (or name a dtype)",
             path,
-            name,
             name,
         )
     return np.dtype(name)
