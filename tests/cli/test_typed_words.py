@@ -156,5 +156,8 @@ def test_one_of_something_is_not_called_many(tmp_path):
     assert "read 1 document, kept 1" in made.stderr
     assert " 1 shard, " in made.stderr
     assert not re.search(r"\b1 (documents|shards|files|tokens)", made.stderr)
-    assert "--document_is line or --document_is paragraph makes more of a text file" in made.stderr
+    assert (
+        "--document_is line or --document_is paragraph cuts a text file into documents"
+        in made.stderr
+    )
     assert "1 shard>" in repr(library.open(tmp_path / "out"))

@@ -323,7 +323,7 @@ def test_standard_input_given_again(tmp_path, monkeypatch):
 
     first, other = b"the first text of many", b"another text of as many"[:22]
     pipe(first)
-    assert pipe(first).notes == ["it was there already, whole"]
+    assert pipe(first).notes == ["it was complete already"]
     with pytest.raises(SettingsMismatchError, match=rf"{piped_name(other)}   22 bytes is new"):
         pipe(other)
     with pytest.raises(SettingsMismatchError, match="the input is in"):
@@ -368,7 +368,7 @@ def test_a_separator_that_never_occurs_is_noted(tmp_path):
         out = tmp_path / str(noted)
         summary = prepare(tmp_path / "a.txt", out, **BYTES, separator=separator)
         expected = (
-            f"the separator {separator!r} cut no text file in two: is it spelt as in the text?"
+            f"no text file was cut at the separator {separator!r}: is it spelled as in the text?"
         )
         assert summary.notes == [expected][:noted]
 

@@ -6,6 +6,7 @@ import pydoc_data.topics
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from functools import partial
 
@@ -228,6 +229,15 @@ def test_the_same_again_is_left_as_it_is(rows, trained):
     assert done.already_there
     assert done.vocab_size == 600
     assert {path.name: path.stat().st_mtime_ns for path in trained.iterdir()} == before
+
+
+def test_an_input_with_a_time_in_the_future_has_not_changed(tmp_path):
+    (tmp_path / "a.txt").write_text("one two three one two three\n" * 9)
+    tomorrow = time.time() + 86_400
+    os.utime(tmp_path / "a.txt", (tomorrow, tomorrow))
+    for already_there in (False, True):
+        done = flat.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok", vocab_size=260)
+        assert done.already_there == already_there
 
 
 def test_another_one_is_refused_unless_it_is_to_be_replaced(rows, trained, tmp_path):

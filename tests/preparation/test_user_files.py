@@ -90,7 +90,7 @@ def test_datasets_among_the_text_are_passed_over(corpus, tmp_path, pattern):
     before = hashes_of_files(corpus / "out")
     notes = Notes()
     again = prepare(given, corpus / "out", **BYTES, progress=notes)
-    assert again.notes == ["it was there already, whole"]
+    assert again.notes == ["it was complete already"]
     assert f"(such as '{corpus / 'out'}')" in notes.said[0]
     prepare(given, corpus / "out", **BYTES, overwrite=True)
     prepare(given, tmp_path / "elsewhere", **BYTES)

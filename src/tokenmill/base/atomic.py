@@ -102,6 +102,15 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def was_written_after(path: str | os.PathLike[str], moment: int) -> bool:
+    """Return True if a file was written after this time, in nanoseconds.
+
+    Its own time may be in the future: that of its inode, which only the kernel sets, is not.
+    """
+    about = os.stat(path)
+    return min(about.st_mtime_ns, about.st_ctime_ns) > moment
+
+
 def temporary_beside(path: Path) -> Path:
     """Return a name in the same folder that nobody else uses."""
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tokenmill import dataset
+from tokenmill.base.atomic import was_written_after
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError, MismatchError
 from tokenmill.tokens import load_tokenizer
-from tokenmill.tokens.tokenizer import Tokenizer
+from tokenmill.tokens.tokenizer import Tokenizer, note_if_slow
 
 Say = Callable[[str], object]
 
@@ -32,7 +33,7 @@ def open_text(
     path, npy = Path(path), Path(path).with_suffix(".npy")
     known = tokenizer if isinstance(tokenizer, Tokenizer) else load_tokenizer.load(tokenizer)
     if npy.exists():
-        if path.exists() and npy.stat().st_mtime_ns < path.stat().st_mtime_ns:
+        if path.exists() and was_written_after(path, npy.stat().st_mtime_ns):
             raise MismatchError(
                 f"{npy} is older than {path}: its tokens may be those of another text",
                 hint=f"`tokenmill pretokenize {path}`, or name {npy} itself to use it as it is",
@@ -54,6 +55,8 @@ def open_text(
         f"No .npy file found for {path}: tokenizing {path.stat().st_size:,} bytes in memory; "
         f"`tokenmill pretokenize {path}` does it once and for all"
     )
+    for note in note_if_slow(known):
+        warn(note)
     ids = encode_text(path.read_bytes(), known, name=str(path))
     parts = [split_array(ids, split) for split in splits]
     counts = [f"{split} {len(part):,}" for split, part in zip(splits, parts, strict=True)]

@@ -253,7 +253,7 @@ def _end_of_text(
         return added[found[0]], found[0]
     what = f"has several: {', '.join(found)}" if found else "names none that is known"
     raise FormatError(
-        f"which token ends a text is not clear: {where} {what}",
+        f"it is not clear which token ends a text: {where} {what}",
         hint=f'name it: load("...", end_of_text="</s>"); its added tokens are: {shown}',
     )
 
