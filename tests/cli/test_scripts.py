@@ -62,6 +62,29 @@ def test_local_data_that_is_right(files):
     assert lines[-1].endswith("tokens a second")
 
 
+def test_files_that_np_memmap_wrote_are_read_by_both_scripts(files):
+    """Seed 001: `.npy` by name, but int32 ids and no header."""
+    ids = 7 * np.arange(8000, dtype=np.int32) % 257
+    for name, some in (("train", ids), ("valid", ids[:2000])):
+        path = files / "training_data" / f"owt_{name}_tokens.npy"
+        path.unlink()
+        mapped = np.memmap(path, dtype=np.int32, mode="w+", shape=some.shape)
+        mapped[:] = some
+        mapped.flush()
+
+    looked = run(
+        *("test_local_data.py", "--batch_size", 4, "--max_length", 32, "--seconds", 0.1), cwd=files
+    )
+    small = train_runs.flags({**TINY, "compile": "off", "precision": "fp32", "vocab_size": 257})
+    trained = run("train_h100_optimized.py", *small, cwd=files)
+
+    assert looked.returncode == 0, looked.stderr
+    assert looked.stdout.startswith("ok    train: 8,000 tokens of int32 (dolma), ids up to 256")
+    assert trained.returncode == 0, trained.stderr
+    for done in (looked, trained):
+        assert "owt_train_tokens.npy has no header" in done.stderr
+
+
 def test_local_data_splits_one_file_itself(files):
     (files / "training_data" / "owt_valid_tokens.npy").unlink()
 

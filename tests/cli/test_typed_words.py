@@ -108,8 +108,8 @@ def test_the_flags_in_a_hint_work_and_python_users_get_a_call(tmp_path, capsys):
     np.save(tmp_path / "ids.npy", ids)
 
     assert typed("inspect", tmp_path / "a b.bin") == 12
-    first, second = re.findall(r"^  (--dtype \w+) ", capsys.readouterr().err, re.MULTILINE)
-    assert (first, second) == ("--dtype uint32", "--dtype uint16")
+    first, *others = re.findall(r"^  (--dtype \w+) ", capsys.readouterr().err, re.MULTILINE)
+    assert (first, *others) == ("--dtype uint32", "--dtype uint16", "--dtype int32")
     assert typed("inspect", tmp_path / "a b.bin", *first.split()) == 0
 
     command = ["convert", tmp_path / "ids.npy", tmp_path / "out", "--to", "megatron"]

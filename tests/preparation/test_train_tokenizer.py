@@ -307,7 +307,7 @@ def test_bad_arguments_are_refused_before_anything_is_written(rows, tmp_path, op
 
 
 def test_other_mistakes_are_named(rows, trained, tmp_path):
-    with pytest.raises(TypeError, match="give a list of tokens"):
+    with pytest.raises(TypeError, match="expected list of str"):
         flat.train_tokenizer(rows, tmp_path / "tok", special="<|a|>")
     with pytest.raises(TypeError, match="no argument 'val_fraction'"):
         flat.train_tokenizer(rows, tmp_path / "tok", val_fraction=0.1)

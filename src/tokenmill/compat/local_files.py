@@ -14,6 +14,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from tokenmill import dataset
 from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.compat.own_words import in_own_words
 from tokenmill.compat.text_file import open_text
 from tokenmill.torch.token_data_loader import TokenDataLoader
 from tokenmill.torch.windows_dataset import WindowsDataset
@@ -26,6 +27,7 @@ class LocalTokenizedDatasetFixed(WindowsDataset):
     """Sequences of `max_length` tokens by number, in the order of the file."""
 
     @OPEN_OPTIONS
+    @in_own_words(block_size="max_length")
     def __init__(self, data_path: str | Path, max_length: int = 1024, **open_options: Any) -> None:
         data = dataset.open(data_path, "all", **open_options)
         super().__init__(data, block_size=max_length, order="sequential", items="dict")
@@ -41,6 +43,7 @@ class LocalTokenizedDataset(IterableDataset[Any]):
     """
 
     @OPEN_OPTIONS
+    @in_own_words(block_size="max_length")
     def __init__(
         self,
         data_path: str | Path,
@@ -91,6 +94,7 @@ class StreamingDataset(WindowsDataset):
     is refused.
     """
 
+    @in_own_words(block_size="seq_length")
     def __init__(
         self,
         file_path: str | Path,
@@ -105,7 +109,7 @@ class StreamingDataset(WindowsDataset):
             [split],
             tokenizer=tokenizer,
             say=say,
-            warn=lambda text: warnings.warn(text, stacklevel=4),
+            warn=lambda text: warnings.warn(text, stacklevel=5),
         )
         super().__init__(data, block_size=seq_length, order="sequential", items="pair")
         self.seq_length = seq_length
@@ -114,6 +118,7 @@ class StreamingDataset(WindowsDataset):
 
 
 @OPEN_OPTIONS
+@in_own_words(block_size="max_length")
 def create_dataloaders(
     train_data_path: str | Path,
     val_data_path: str | Path,

@@ -25,13 +25,13 @@ def open_text(
     path: str | Path,
     splits: Sequence[str],
     *,
-    tokenizer: str | Tokenizer = "gpt2",
+    tokenizer: str | Path | Tokenizer = "gpt2",
     say: Say = print,
     warn: Say,
 ) -> list[TokenDataset]:
     """Splits of one text, tokenized once if it must be; `say` gets where its tokens came from."""
     path, npy = Path(path), Path(path).with_suffix(".npy")
-    known = load_tokenizer.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
+    known = tokenizer if isinstance(tokenizer, Tokenizer) else load_tokenizer.load(tokenizer)
     if npy.exists():
         if path.exists() and was_written_after(path, npy.stat().st_mtime_ns):
             raise MismatchError(

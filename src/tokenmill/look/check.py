@@ -104,7 +104,7 @@ def verify(
     if Manifest.find(path) is not None:
         _check_ours(check, full, subset, progress)
         if not check.damaged:
-            _find_traps(check, sample, {})
+            _find_traps(check, sample, open_options)
         return check
     _find_traps(check, sample, open_options)
     try:

@@ -273,9 +273,9 @@ def _accounts(made: Made) -> Html:
     rows: dict[str, object] = {}
     for name, value in made.accounts.items():
         if isinstance(value, dict):
-            rows |= {f"{name}: {reason}": amount for reason, amount in value.items()}
+            rows |= {f"{name}: {reason}": shown_setting(n) for reason, n in value.items()}
         else:
-            rows[name] = value
+            rows[name] = shown_setting(value)
     rows["source files"] = made.sources
     settings = {name: shown_setting(value) for name, value in made.settings.items()}
     more = tag("details", tag("summary", "Settings"), facts(settings))

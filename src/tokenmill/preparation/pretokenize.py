@@ -18,6 +18,7 @@ import orjson
 
 from tokenmill.base.atomic import rename_durably, write_atomically
 from tokenmill.base.progress import Progress
+from tokenmill.base.signatures import checks_arguments
 from tokenmill.base.suggest import one_of
 from tokenmill.errors import (
     BadInputError,
@@ -81,6 +82,7 @@ class Pretokenized:
         return self.characters / self.tokens if self.characters and self.tokens else None
 
 
+@checks_arguments
 def pretokenize(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,

@@ -160,8 +160,6 @@ def train_tokenizer(
 
 def check_vocabulary(vocab_size: int, special: Sequence[str]) -> int:
     """Return the number of merges; refuse what cannot be a vocabulary."""
-    if isinstance(special, str):
-        raise TypeError(f"special is {special!r}; give a list of tokens: [{special!r}]")
     for number, text in enumerate(special):
         if not text or not text.isprintable():
             raise ValueError(f"the special token {text!r} is not printable text; write another")

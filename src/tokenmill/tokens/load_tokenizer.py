@@ -4,12 +4,14 @@ Nothing is fetched from a network and no code that comes with a tokenizer is run
 """
 
 import importlib
+import os
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from tokenmill.base.human import one_line
+from tokenmill.base.signatures import checks_arguments
 from tokenmill.base.suggest import did_you_mean
 from tokenmill.errors import FormatError, TokenizerMismatchError
 from tokenmill.tokens.tokenizer import Tokenizer
@@ -31,8 +33,12 @@ BEGIN_NAMES = (
 )
 
 
+@checks_arguments
 def load(
-    name_or_path: str, *, end_of_text: str | int | None = None, pattern: str | None = None
+    name_or_path: str | os.PathLike[str],
+    *,
+    end_of_text: str | int | None = None,
+    pattern: str | None = None,
 ) -> Tokenizer:
     """The tokenizer of this name, or in this file.
 
@@ -51,8 +57,9 @@ def load(
         is_bytes = name == "bytes"
         return _call("bytes", "BytesTokenizer") if is_bytes else _call("ranks", "from_cache", name)
     path = Path(name)
-    if path.is_dir() and (path / "tokenizer.json").is_file():
-        path = path / "tokenizer.json"
+    if path.is_dir():
+        inside = (path / file for file in ("tokenizer.json", "vocab.json"))
+        path = next(filter(Path.is_file, inside), path)
     if not path.is_file():
         known = f"neither a name ({', '.join(NAMES)}) nor a file here"
         raise ValueError(f"no tokenizer {name!r}: {known}{did_you_mean(name, NAMES)}")

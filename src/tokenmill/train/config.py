@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from tokenmill.base.signatures import check_type
+from tokenmill.base.signatures import check_fields
 from tokenmill.base.suggest import AS_HINT, check_at_least_one, did_you_mean
 from tokenmill.errors import SettingsMismatchError
 
@@ -150,8 +150,7 @@ class TrainConfig:
     """Also log to Weights & Biases."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            check_type(field.name, getattr(self, field.name), field.type)
+        check_fields(self)
         counts = {name: getattr(self, name) for name in AT_LEAST_ONE}
         check_at_least_one(**{name: n for name, n in counts.items() if n is not None})
         if not 0 <= self.dropout < 1:
