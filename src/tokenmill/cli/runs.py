@@ -114,7 +114,7 @@ def _documents(text: str) -> Any:
 @value("--document", "N", "Document number N, from 0", type=position)
 @value("--text", "TEXT", "The documents that contain TEXT")
 @value("--source", "NAME", "Source of the run, where two of them have the same data")
-@value("--limit", "N", "At most so many documents that contain TEXT", default=10, type=count)
+@value("--limit", "N", "At most N documents that contain TEXT", default=10, type=count)
 def when(
     path: str, run: str, document: int | None, text: str | None, source: str | None, limit: int
 ) -> Outcome:

@@ -147,7 +147,7 @@ def slurm(nodes: int, gpus: int, cpus: int, memory: str, time: str, words: tuple
 @click.command(cls=OutcomeCommand)
 @click.argument("run")
 @value("--prompt", "TEXT", "Text to continue  [default: a new document]")
-@value("--max_new_tokens", "N", "At most so many", default=200)
+@value("--max_new_tokens", "N", "Tokens of each sample, at most", default=200)
 @value("--temperature", "X", "0 takes the likeliest token", default=0.8)
 @value("--top_k", "K", "Draw from the likeliest K; 0 from all", default=200)
 @value("--seed", "N", "Equal seeds give equal text", default=0)
