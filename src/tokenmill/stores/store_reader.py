@@ -83,18 +83,14 @@ class StoreReader(BlockReader):
         in_runs = RunReader(blocks.edges, dtype, ahead.take, blocks.max_open, ids)
         keys_of = partial(_runs_of, blocks.edges, in_runs)
         reader = AheadReader(in_runs, ahead, keys_of, blocks.max_open // 2)
-        if self._rows_come_alone and not blocks.all_cached:
+        is_plain = all(file.packed is None for file in self.files)
+        are_hashed = self.verify is not False or not objects.is_encrypted(self.files[0].path)
+        if is_plain and not are_hashed and not blocks.all_cached:  # a row is taken as it comes
             rows = FetchAhead(RangeReader(self.files).read, REQUESTS_AHEAD)
             alone = FileReader(edges, rows.take, ids)
             far = AheadReader(alone, rows, partial(_parts_of, edges), ROWS_PLANNED)
             return MixedReader([reader, far], partial(_is_far, blocks.cached_tokens))
         return reader
-
-    @property
-    def _rows_come_alone(self) -> bool:
-        """True if the bytes of a row may be taken as they come, without a hash."""
-        is_plain = all(file.packed is None for file in self.files)
-        return self.verify is False and is_plain and objects.is_encrypted(self.files[0].path)
 
     def _limit(self, requests: int, num_bytes: int) -> int:
         """Return how much to fetch ahead: these take at most half of the cache."""

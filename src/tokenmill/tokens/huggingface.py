@@ -19,7 +19,7 @@ from tokenmill.base.strict_json import parse_object
 from tokenmill.errors import FormatError, MissingExtraError, PrepareError, TokenizerMismatchError
 from tokenmill.tokens.cuts import pieces_of
 from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
-from tokenmill.tokens.merges import WITHOUT_TOKENS
+from tokenmill.tokens.merges import byte_level_tree
 from tokenmill.tokens.same_ids import ComparedTokenizer
 from tokenmill.tokens.split_alike import with_exact
 from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
@@ -202,22 +202,10 @@ def _joined(path: Path, vocab: dict[str, Any]) -> str:
     merges = path.with_name("merges.txt")
     if not merges.is_file():
         raise FormatError(f"there is no {merges}, without which {path} is only half a tokenizer")
-    tree = json.loads(WITHOUT_TOKENS.read_bytes())
-    tree["model"] |= {
-        "vocab": vocab,
-        "merges": [
-            line.split(" ")
-            for line in merges.read_text(encoding="utf-8").split("\n")
-            if line and not line.startswith("#version")
-        ],
-    }
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    tree["added_tokens"] = [
-        {"id": vocab[text], "content": text, **flags, "special": True}
-        for text in END_OF_TEXT_NAMES
-        if text in vocab
-    ]
-    return json.dumps(tree)
+    lines = merges.read_text(encoding="utf-8").split("\n")
+    pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
+    special = {text: vocab[text] for text in END_OF_TEXT_NAMES if text in vocab}
+    return json.dumps(byte_level_tree(vocab, pairs, special))
 
 
 def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
