@@ -61,7 +61,7 @@ class HuggingFaceTokenizer(ComparedTokenizer):
         """The tree, with the end of a text marked special even where the file does not."""
         added = [
             {**token, "special": token.get("special") or token["id"] == self.end_of_text_id}
-            for token in self._tree.get("added_tokens") or []
+            for token in self._tree["added_tokens"]
         ]
         return {**self._tree, "added_tokens": added}
 
@@ -95,12 +95,12 @@ class HuggingFaceTokenizer(ComparedTokenizer):
             tokenizer.no_truncation()
             tokenizer.no_padding()
             tokenizer.encode_special_tokens = True
-            _check_added(tokenizer, tree.get("added_tokens") or [], self.name)
+            _check_added(tokenizer, tree["added_tokens"], self.name)
         return tokenizer
 
     @functools.cached_property
     def special_ids(self) -> Mapping[str, int]:
-        added = self._tree.get("added_tokens") or []
+        added = self._tree["added_tokens"]
         found = {str(token["content"]): int(token["id"]) for token in added if token.get("special")}
         if self.end_of_text is not None:
             found[self.end_of_text] = self.end_of_text_id
@@ -178,7 +178,7 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokeni
     number, text = _end_of_text(tree, spellings, end_of_text, str(path))
     found = HuggingFaceTokenizer(name, content, number, text)
     vars(found).update(_tree=tree, _vocabulary=Vocabulary(spellings, name=name))
-    added = [str(token["content"]) for token in tree.get("added_tokens") or []]
+    added = [str(token["content"]) for token in tree["added_tokens"]]
     _ = found._slow  # refuses tokens that the package does not find
     if found._gives_same_ids(added):
         vars(found).update(backend="gigatoken")  # not `replace`: what takes long to build stays
@@ -224,7 +224,7 @@ def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
 def _end_of_text(
     tree: dict[str, Any], spellings: dict[int, bytes], given: str | int | None, where: str
 ) -> tuple[int, str | None]:
-    added = {str(token["content"]): int(token["id"]) for token in tree.get("added_tokens") or []}
+    added = {str(token["content"]): int(token["id"]) for token in tree["added_tokens"]}
     shown = ", ".join(sorted(added)[:20]) or "none"
     if isinstance(given, int):
         if given not in spellings:

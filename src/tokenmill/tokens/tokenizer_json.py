@@ -41,6 +41,7 @@ def parse(content: str, where: str) -> dict[str, Any]:
             hint='write "dropout": null there; then a text always has the same ids',
         )
     _check_prefix(model, where)
+    tree["added_tokens"] = tree.get("added_tokens") or []
     for part, key in (("normalizer", "normalizers"), ("decoder", "decoders")):
         _check_growth(steps_of(tree.get(part), key), f"{where}: its {part}")
     return tree
@@ -116,7 +117,7 @@ def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
     steps = steps_of(tree.get("normalizer"), "normalizers")
     if any(step.get("type") not in ("Lowercase", "NFC", "NFD") for step in steps):
         return None
-    for token in tree.get("added_tokens") or []:
+    for token in tree["added_tokens"]:
         if token.get("special"):
             continue  # never looked for in a text
         takes_more = any(map(token.get, ("lstrip", "rstrip", "single_word")))
@@ -134,7 +135,7 @@ def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
         numbers = map(int, vocab.values()) if is_table else range(len(texts))
         spell = _from_byte_level if is_plain_byte_level(tree) else _from_text
         spellings = dict(zip(numbers, map(spell, texts), strict=True))
-        for token in tree.get("added_tokens") or []:
+        for token in tree["added_tokens"]:
             spellings[int(token["id"])] = _from_text(token["content"])
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FormatError(f"{where} has a vocabulary that cannot be read: {error!r}") from None
@@ -210,7 +211,7 @@ def _finds_added_tokens(tree: Tree) -> bool:
     takes the spaces next to it takes them from a token of spaces. Where numbers are cut into pairs,
     a cut might be inside a token.
     """
-    added = [token for token in tree.get("added_tokens") or [] if not token.get("special")]
+    added = [token for token in tree["added_tokens"] if not token.get("special")]
     in_pairs = any(PAIRS in split for split in byte_level_splits(tree) or ())
     if any(in_pairs or token.get("single_word") for token in added):
         return False
