@@ -368,13 +368,18 @@ class TokenDataset(TokenAxis):
 
         found = self._found
         given = self._tokenizer
+        made_by = found.tokenizer_fingerprint
+        if found.tokenizer_state and (given == "chars" or (given and made_by is None)):
+            kind, stated = load_tokenizer.stated(found.tokenizer_state())
+            made_by = made_by or stated
+            given = None if given == kind == "chars" else given  # only the state has its characters
         if isinstance(given, str):
             given = load_tokenizer.load(given)
         if given is not None:
-            if found.tokenizer_fingerprint not in (None, given.fingerprint):
+            if made_by not in (None, given.fingerprint):
                 raise TokenizerMismatchError(
                     f"{self.path} was made with a tokenizer of fingerprint "
-                    f"{found.tokenizer_fingerprint}, but {given.name} has {given.fingerprint}",
+                    f"{made_by}, but {given.name} has {given.fingerprint}",
                     hint="token ids would mean different text; leave tokenizer out",
                 )
             return given

@@ -15,6 +15,7 @@ import pytest
 import train_runs
 
 from tokenmill.cli import main
+from tokenmill.train.config import load_config
 from tokenmill.train.metrics import points
 
 ROOT = Path(__file__).parents[2]
@@ -181,6 +182,34 @@ def test_experiments_are_trained_in_turn_and_resumed(tmp_path):
     assert picture.count("<path") == 4  # a curve and a line of the legend for each
     assert ">small " in picture
     assert ">wide " in picture
+
+
+def test_experiments_without_a_list_explain_themselves(tmp_path):
+    done = run("experiments.py", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: there is no list of runs experiments.json in {tmp_path}")
+    assert '"runs": [{"model_name": "small"}' in done.stderr
+    assert f"hint: cp {ROOT / 'scripts' / 'experiments.json'} ." in done.stderr
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"common": {}}', "{"])
+def test_experiments_that_are_no_list_are_refused(tmp_path, content):
+    (tmp_path / "experiments.json").write_text(content)
+
+    done = run("experiments.py", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+
+
+def test_the_example_of_a_list_is_one(tmp_path):
+    listed = json.loads((ROOT / "scripts" / "experiments.json").read_text())
+
+    for each in listed["runs"]:
+        settings = {**listed["common"], **each}
+        config = load_config(str(ROOT / settings.pop("config_file")), settings)
+        assert config.input_file == "input.txt"
 
 
 def test_experiments_of_one_name_are_refused(tmp_path):

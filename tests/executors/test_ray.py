@@ -141,6 +141,15 @@ def test_a_cluster_that_is_not_there_is_named(tmp_path):
         flat.prepare(tmp_path / "a.txt", tmp_path / "out", engine="ray", ray_address=address)
 
 
+@pytest.mark.parametrize("address", ["nonsense", "localhost:abc"])
+def test_an_address_that_ray_cannot_read_is_named(tmp_path, address):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    (tmp_path / "a.txt").write_text("words\n")
+
+    with pytest.raises(PrepareError, match=f"no Ray cluster answers at '{address}'"):
+        flat.prepare(tmp_path / "a.txt", tmp_path / "out", engine="ray", ray_address=address)
+
+
 @pytest.fixture
 def guarded_cluster(tmp_path):
     """Address and token of a cluster that asks for one, as Ray 2.60 starts it by default."""

@@ -16,6 +16,7 @@ from preparation import oracle
 from preparation.oracle import accounts_of, read_dataset
 
 from tokenmill.base.progress import Progress
+from tokenmill.base.zstd import zstd_library
 from tokenmill.errors import BadInputError, PrepareError, SettingsMismatchError
 
 BYTES = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0}
@@ -430,3 +431,56 @@ def test_a_file_that_cannot_be_read_is_dropped_and_reported(tmp_path, policy, de
         (True, "b.txt"),
         (True, "c.jsonl.gz"),
     ]
+
+
+def without_documents(folder):
+    """Files of every kind that hold no document; each is named to be read between two others."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    schema = pa.schema([("text", pa.string())])
+    with parquet.ParquetWriter(folder / "b.parquet", schema):
+        pass  # not even a row group
+    with parquet.ParquetWriter(folder / "c.parquet", schema) as rows:
+        rows.write_table(schema.empty_table())
+    packed = (folder / "b.parquet").read_bytes()
+    for name, data in {
+        "b.csv": b"text\n",
+        "b.jsonl": b"",
+        "c.jsonl": b" \n\n",
+        "b.jsonl.zst": zstd_library().compress(b""),
+        "b.csv.gz": gzip.compress(b"text\n"),
+        "d.parquet.gz": gzip.compress(packed),
+    }.items():
+        (folder / name).write_bytes(data)
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"unit_bytes": 10},
+        {"long_line": 8, "tokenizer": "gpt2"},
+        {"clean": True, "dedup": "lines", "workers": 2, "unit_bytes": 10},
+        {"dedup": "documents", "val_fraction": 0.5},
+    ],
+)
+def test_files_without_documents_change_nothing_but_the_list_of_inputs(tmp_path, settings):
+    settings = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0, **settings}
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    empty = without_documents(texts)
+    (texts / "a.jsonl").write_text('{"text": "the first of three"}\n{"text": "the second"}\n')
+    (texts / "z.txt").write_text("and a text of its own")
+    others = [texts / "a.jsonl", texts / "z.txt"]
+    prepare(others, tmp_path / "others", **settings)
+
+    prepare(texts, tmp_path / "all", **settings)
+    prepare(others[1], tmp_path / "added", **settings)
+    prepare([others[0], *(texts / name for name in empty)], tmp_path / "added", append=True)
+
+    assert read_dataset(tmp_path / "all") == read_dataset(tmp_path / "others")
+    for name in ("all", "added"):
+        manifest = json.loads((tmp_path / name / "dataset_metadata.json").read_bytes())
+        listed = {source["name"]: source["documents"] for source in manifest["sources"]}
+        assert listed == {**dict.fromkeys(empty, 0), "a.jsonl": 2, "z.txt": 1}

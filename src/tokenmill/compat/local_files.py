@@ -89,7 +89,8 @@ class LocalTokenizedDataset(IterableDataset[Any]):
 class StreamingDataset(WindowsDataset):
     """(inputs, targets) of `seq_length` tokens each, by number, in the order of the file.
 
-    `split` is `train` (the first 90 %) or `val` (the rest). What was found is printed (`say`). A
+    `split` is `train` (the first 90 %) or `val` (the rest). `tokenizer` is by default the one that
+    `pretokenize` left beside the `.npy`, else gpt2. What was found is printed (`say`). A
     missing `.npy` is a warning, and the text is then tokenized in memory; one older than its text
     is refused.
     """
@@ -99,7 +100,7 @@ class StreamingDataset(WindowsDataset):
         self,
         file_path: str | Path,
         seq_length: int = 128,
-        tokenizer: Any = "gpt2",
+        tokenizer: Any = None,
         split: str = "train",
         *,
         say: Callable[[str], object] = print,

@@ -51,8 +51,8 @@ def load(
             raise ValueError(f"{name} has its own end-of-text id and pattern; leave both out")
         if name == "chars":
             raise ValueError(
-                "chars has no vocabulary before it has seen the text; "
-                "learn one: CharsTokenizer.learn(texts)"
+                "chars has no vocabulary before it has seen the text; `tokenmill pretokenize` and "
+                "`prepare` learn one from it, and CharsTokenizer.learn(texts)"
             )
         is_bytes = name == "bytes"
         return _call("bytes", "BytesTokenizer") if is_bytes else _call("ranks", "from_cache", name)
@@ -101,6 +101,15 @@ def from_bytes(data: bytes, where: str) -> Tokenizer:
             or "the file is damaged; fetch it again, or name the tokenizer: "
             'tokenmill.open("...", tokenizer="gpt2")',
         ) from error
+
+
+def stated(data: bytes) -> tuple[str | None, str | None]:
+    """Kind and fingerprint in a `tokenizer_state.json`; None where it cannot be read."""
+    try:
+        state = orjson.loads(data)
+        return str(state["kind"]), str(state["fingerprint"])
+    except (ValueError, TypeError, KeyError):
+        return None, None
 
 
 def from_state(state: dict[str, Any]) -> Tokenizer:

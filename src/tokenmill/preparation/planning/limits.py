@@ -161,7 +161,7 @@ def decide_limits(plan: Plan, memory: Memory, say: Callable[[str], None]) -> int
     fitting = (memory.max_ram - PER_DRIVER - reserved) // FULL_WORKER
     workers = max(1, min(memory.workers, fitting))
     if workers < memory.asked:
-        document = f", next to a document of up to {reserved >> 20} MiB" if reserved else ""
+        document = f", next to {reserved >> 20} MiB for a large document" if reserved else ""
         needed = memory.asked * FULL_WORKER
         if room - reserved < 1 << 10:  # equal but for rounding: it grows with the limit
             reserved = max(_ONE_WORKER - FULL_WORKER, needed)
