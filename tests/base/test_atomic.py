@@ -40,19 +40,6 @@ def files_of_at_most(num_bytes):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.fixture
-def synced(monkeypatch):
-    """The real paths of all files and folders that were synced, in order."""
-    paths, fsync = [], os.fsync
-
-    def note(descriptor):
-        paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", note)
-    return paths
-
-
 def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path):
     (tmp_path / "target").write_bytes(b"precious")
     (tmp_path / "file").symlink_to(tmp_path / "target")

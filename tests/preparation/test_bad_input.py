@@ -15,6 +15,7 @@ from flat import prepare
 from preparation import oracle
 from preparation.oracle import accounts_of, read_dataset
 
+from tokenmill.base.progress import Progress
 from tokenmill.base.zstd import zstd_library
 from tokenmill.errors import BadInputError, PrepareError, SettingsMismatchError
 
@@ -115,7 +116,7 @@ def test_the_first_places_of_bad_input_are_reported_whatever_the_workers(tmp_pat
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"document_is": "word"}, "known are: file, line, paragraph"),
+        ({"document_is": "word"}, "expected file or line or paragraph"),
         ({"on_bad_input": "ignore"}, "known are: error, skip, replace"),
         ({"separator": "x", "document_is": "line"}, "both say where"),
         ({"separator": ""}, "separator is empty"),
@@ -261,7 +262,7 @@ def test_an_input_that_changes_while_it_is_read(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     path.write_text("some words\n" * 50)
 
-    class Growing:
+    class Growing(Progress):
         def say(self, text):
             pass
 

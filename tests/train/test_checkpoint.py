@@ -37,6 +37,19 @@ def test_what_was_saved_comes_back(tmp_path):
     assert read.optimizer["param_groups"] == [{"lr": 0.1}]
 
 
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(tmp_path, synced):
+    """Each of its files, then their folder, then the folder of checkpoints, then `latest`."""
+    save(tmp_path, 7)
+
+    *inside, _, _ = names = [os.path.basename(path) for path in synced[1:]]
+    *files, folder, name = inside
+    assert {*files} == {"model.pt", "optimizer.pt", "state.json"}
+    assert folder.startswith(".step_00000007.")
+    assert name == "checkpoints"
+    assert names[-2].startswith(".latest.")
+    assert names[-1] == "checkpoints"
+
+
 def test_a_run_without_checkpoints_has_no_latest(tmp_path):
     assert latest(tmp_path) is None
 

@@ -115,7 +115,7 @@ def watched(look):
         hook.remove()
 
 
-# Of 4 steps, of 4 passes each; 3 validations, of 2 passes and 8 for the sample.
+# 2 passes that are timed; 4 steps, of 4 passes each; 3 validations, of 2 and 8 for the sample.
 SHORT = {
     "max_iters": 4,
     "micro_batch_size": 2,
@@ -136,7 +136,7 @@ def rows_of_metrics(run_dir):
 
 @pytest.mark.parametrize(
     ("passes", "saved"),
-    [(1, None), (11, None), (16, 1), (18, 2), (19, 2), (20, 2), (31, 2), (34, 3), (36, 4)],
+    [(2, None), (13, None), (18, 1), (20, 2), (21, 2), (22, 2), (33, 2), (36, 3), (38, 4)],
 )
 def test_asked_in_the_middle_of_a_step_or_a_validation_it_stops_there(
     whole, tmp_path, passes, saved
@@ -175,7 +175,7 @@ def test_a_forward_pass_on_a_cpu_is_bounded_so_that_it_can_be_stopped(whole, tmp
         train(settings, quiet=True)
 
     assert max(rows) == 3
-    assert rows[:9] == [3, 3, 2] * 3  # of validations, with 8 rows each; so are steps
+    assert rows[2:11] == [3, 3, 2] * 3  # of validations, with 8 rows each; so are steps
     for (_, a), (_, b) in zip(
         losses(tmp_path / "run"), losses(tmp_path / "whole_steps"), strict=True
     ):

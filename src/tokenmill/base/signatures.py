@@ -18,6 +18,7 @@ from tokenmill.base.suggest import did_you_mean
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _NAMES = {types.NoneType: "None", os.PathLike: "path", Mapping: "dict", Callable: "function"}
+_NAMES |= dict.fromkeys((Collection, Iterable, Sequence), "list")
 
 
 def takes_keywords_of(
@@ -170,5 +171,5 @@ def _named(option: Any) -> str:
     kind = get_origin(option) or option
     if kind in (Collection, Iterable, Mapping, Sequence) and get_args(option)[-1] is not Any:
         inside = " or ".join(map(_named, options_of(get_args(option)[-1])))
-        return f"{_NAMES.get(kind, 'list')} of {inside}"
+        return f"{_NAMES[kind]} of {inside}"
     return str(_NAMES.get(kind) or getattr(kind, "__name__", kind))

@@ -173,7 +173,12 @@ class BatchLoader:
         try:
             batch = next(batches)
         except StopIteration:
-            self._end_pass()
+            self.close()
+            self._ended = True
+            left = self._left_out()
+            if left is not None and not self._reported:
+                self._reported = True
+                report_end(self.epochs, len(self), left, self._maker.share, self._run.order)
             raise
         except BaseException:
             self.close()  # the next call starts again at the same step
@@ -397,14 +402,6 @@ class BatchLoader:
         return None if stop is None else left_out(self._run.order, first, stop, self.epochs)
 
     # Inside
-
-    def _end_pass(self) -> None:
-        self.close()
-        self._ended = True
-        left = self._left_out()
-        if left is not None and not self._reported:
-            self._reported = True
-            report_end(self.epochs, len(self), left, self._maker.share, self._run.order)
 
     def _num_steps(self) -> int | None:
         """Steps of this pass; None in an endless loader."""

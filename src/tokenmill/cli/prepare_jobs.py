@@ -80,7 +80,6 @@ def status(run: str, parts: int | None) -> Outcome:
 
 
 def _report(run: str, report: "JobReport", parts: int) -> tuple[dict[str, Any], list[str]]:
-    """Return how far a preparation is, as JSON and as lines."""
     from tokenmill.executors.numbered import to_array
 
     array = to_array(task % parts for task in report.missing)

@@ -119,7 +119,6 @@ def _push(
 
 
 def _compare(hub: Hub, commit: str, local: dict[str, Path], extra: dict[str, bytes]) -> None:
-    """Every file of the new commit must have the hash of ours."""
     there = {file.path: file for file in hub.files(commit)}
     for path in [*local, *extra]:
         file = there.get(path)

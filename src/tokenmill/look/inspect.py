@@ -176,12 +176,8 @@ class OpenedData:
         self.name = Path(path).resolve().name
         self.open_options = {"backend": "pread", **open_options}
         self.splits = open_splits(path, **self.open_options)
-        self.tokenizer: Any = None
-        self.tokenizer_error: str | None = None  # ids are shown instead of text
-        try:
-            self.tokenizer = next(iter(self.splits.values())).tokenizer
-        except (TokenmillError, ImportError) as error:
-            self.tokenizer_error = str(error)
+        # Where there is an error, ids are shown instead of text.
+        self.tokenizer, self.tokenizer_error = _load_tokenizer(next(iter(self.splits.values())))
         if self.tokenizer is not None:  # loaded once, and used for all
             self.open_options["tokenizer"] = self.tokenizer
             self.splits = open_splits(path, **self.open_options)
@@ -210,12 +206,15 @@ def _split(data: TokenDataset, block_size: int) -> SplitInfo:
     )
 
 
-def _tokenizer(data: TokenDataset) -> TokenizerInfo:
-    tokenizer = error = None
+def _load_tokenizer(data: TokenDataset) -> tuple[Any, str | None]:
     try:
-        tokenizer = data.tokenizer
-    except (TokenmillError, ImportError) as reason:
-        error = str(reason)
+        return data.tokenizer, None
+    except (TokenmillError, ImportError) as error:
+        return None, str(error)
+
+
+def _tokenizer(data: TokenDataset) -> TokenizerInfo:
+    tokenizer, error = _load_tokenizer(data)
     return TokenizerInfo(
         tokenizer.name if tokenizer else data.details.get("tokenizer"),
         data.vocab_size,

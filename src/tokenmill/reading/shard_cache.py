@@ -256,7 +256,6 @@ class ShardCache:
 
 
 def _has_own_hash(descriptor: int) -> bool:
-    """Compare the content of a block with the hash that follows it."""
     data = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
     return xxhash.xxh3_128_digest(data[:-_DIGEST_BYTES]) == data[-_DIGEST_BYTES:]
 

@@ -455,15 +455,16 @@ class Trainer:
         self._must_evaluate = saved.state.get("must_evaluate", False)
 
     def words_of_step(self) -> str:
-        """Say how long a step will take on a CPU, from the time of products of two matrices."""
+        """Say how long a step will take on a CPU, from the time of a few tokens."""
         if self.device.type != "cpu":
             return ""
-        square = torch.ones(512, 512)
-        began = time.perf_counter()
-        for _ in range(4):
-            square @ square
-        took = (time.perf_counter() - began) / (4 * 512**3)  # seconds of a multiplication
+        few = torch.zeros((1, min(256, self.config.block_size)), dtype=torch.int64)
+        with torch.no_grad():
+            self.model(few, few)  # starts the threads
+            began = time.perf_counter()
+            self.model(few, few)
+        took = (time.perf_counter() - began) / few.numel()
         tokens = self.loader.batch_size * self.config.block_size
-        seconds = 3 * self.model.num_parameters * tokens * took  # forward, and twice that backward
+        seconds = 3 * tokens * took  # forward, and twice that backward
         shown = f"about {human_duration(seconds)}" if seconds >= 1 else "less than a second"
         return f"; a step of {plural(tokens, 'token')} takes {shown}"
