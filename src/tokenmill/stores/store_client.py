@@ -51,7 +51,6 @@ def ask(name: str, address: str, *args: Any) -> Any:
 
 
 def _repeat(operation: Callable[[], Result], what: str, address: str) -> Result:
-    """Run an operation until what it gives is right."""
     for attempt in range(1, TRIES + 1):
         try:
             return operation()

@@ -194,7 +194,6 @@ class StoreReader(BlockReader):
         return max(1, min(requests, self.cache.max_bytes // (2 * num_bytes)))
 
     def _bring(self, i: int) -> None:
-        """Fetch a file whole into the cache."""
         os.close(self.cache.open(tokens_of(self.files[i])))
 
     def _read_whole(self, files: "FetchAhead[None]", i: int, offset: int, count: int) -> np.ndarray:

@@ -116,7 +116,6 @@ class MergeLearner:
         return None
 
     def _enter(self, pairs: NewPairs, number: int) -> None:
-        """Put the pair of this number into the queue."""
         if number < len(pairs.times):
             places = pairs.places[pairs.start[number] : pairs.stop[number]]
             left = int(pairs.left[number])
@@ -125,7 +124,6 @@ class MergeLearner:
             heapq.heappush(self.queue, Queued(-times, left, right, places, pairs, number))
 
     def _merge(self, pair: Queued, new: int) -> NewPairs:
-        """Make the pair one symbol, wherever it is."""
         symbols = self.symbols
         span = self.span
         places = pair.places

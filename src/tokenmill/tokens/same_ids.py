@@ -77,7 +77,6 @@ class ComparedTokenizer(Tokenizer):
         raise NotImplementedError
 
     def _encode_slowly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        """Encode with the package."""
         raise NotImplementedError
 
     def checked(self) -> Self:

@@ -209,7 +209,6 @@ def _spread(
     num_parts: int,
     part_of: Callable[[np.ndarray], np.ndarray],
 ) -> None:
-    """Write rows to a scratch file, into one of `num_parts` buckets each."""
     writer = BucketWriter(file, num_parts)
     for batch in _in_batches(rows, len, HASHES_AT_ONCE):
         joined = np.concatenate(batch)

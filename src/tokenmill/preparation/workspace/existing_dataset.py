@@ -197,7 +197,6 @@ def recorded_held_out(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def _read_checked(target: Target, file: FileEntry) -> bytes:
-    """Read a small file of the dataset."""
     data = target.read_file(file.file)
     if (digest := xxhash.xxh3_128_hexdigest(data)) != file.xxh3_128:
         raise CorruptShardError(
