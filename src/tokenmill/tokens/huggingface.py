@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tokenmill.base.strict_json import parse_object
 from tokenmill.errors import FormatError, MissingExtraError, PrepareError, TokenizerMismatchError
@@ -24,6 +23,7 @@ from tokenmill.tokens.same_ids import ComparedTokenizer
 from tokenmill.tokens.split_alike import with_exact
 from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
 from tokenmill.tokens.tokenizer_json import (
+    Tree,
     byte_level_splits,
     bytes_of_spelling,
     cuts_of,
@@ -32,7 +32,7 @@ from tokenmill.tokens.tokenizer_json import (
     parse,
     spellings_of,
 )
-from tokenmill.tokens.vocabulary import Ends, Ids, Vocabulary
+from tokenmill.tokens.vocabulary import Ends, GivenIds, Ids, Vocabulary
 
 # How published tokenizers spell the end of a document.
 END_OF_TEXT_NAMES = (
@@ -53,11 +53,11 @@ class HuggingFaceTokenizer(ComparedTokenizer):
     package = "tokenizers"
 
     @functools.cached_property
-    def _tree(self) -> dict[str, Any]:
+    def _tree(self) -> Tree:
         return parse(self.content, self.name)
 
     @functools.cached_property
-    def _encoded_tree(self) -> dict[str, Any]:
+    def _encoded_tree(self) -> Tree:
         """The tree, with the end of a text marked special even where the file does not."""
         added = [
             {**token, "special": token.get("special") or token["id"] == self.end_of_text_id}
@@ -134,7 +134,7 @@ class HuggingFaceTokenizer(ComparedTokenizer):
     def joins_spellings(self) -> bool:
         return is_plain_byte_level(self._tree)
 
-    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
+    def decode(self, ids: GivenIds) -> bytes:
         """The text of these ids, special tokens spelled out."""
         if self.joins_spellings:
             return self._vocabulary.decode(ids)
@@ -222,7 +222,7 @@ def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
 
 
 def _end_of_text(
-    tree: dict[str, Any], spellings: dict[int, bytes], given: str | int | None, where: str
+    tree: Tree, spellings: dict[int, bytes], given: str | int | None, where: str
 ) -> tuple[int, str | None]:
     added = {str(token["content"]): int(token["id"]) for token in tree["added_tokens"]}
     shown = ", ".join(sorted(added)[:20]) or "none"

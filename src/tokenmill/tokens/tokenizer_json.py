@@ -26,7 +26,7 @@ _SPACE_PUT_FIRST = {"type": "Prepend", "prepend": _SPACE}
 MOST_GROWTH = 64  # characters that a normalizer or decoder may put in the place of one
 
 
-def parse(content: str, where: str) -> dict[str, Any]:
+def parse(content: str, where: str) -> Tree:
     """The JSON tree of a tokenizer; FormatError if it is something else."""
     try:
         tree = json.loads(content)
@@ -60,7 +60,7 @@ def _check_growth(steps: list[Tree], where: str) -> None:
             )
 
 
-def _replaced(text: str, step: dict[str, Any]) -> str:
+def _replaced(text: str, step: Tree) -> str:
     """A text after a later step, or as much of it as is too long anyway."""
     pattern = step.get("pattern")
     content = step.get("content")
@@ -74,7 +74,7 @@ def _replaced(text: str, step: dict[str, Any]) -> str:
     return text[: 2 * MOST_GROWTH + 1]
 
 
-def _check_prefix(model: dict[str, Any], where: str) -> None:
+def _check_prefix(model: Tree, where: str) -> None:
     """Refuse merges without the prefix that the file says they have: `tokenizers` would abort."""
     prefix = model.get("continuing_subword_prefix")
     merges = model.get("merges")
@@ -90,7 +90,7 @@ def _check_prefix(model: dict[str, Any], where: str) -> None:
             )
 
 
-def is_plain_byte_level(tree: dict[str, Any]) -> bool:
+def is_plain_byte_level(tree: Tree) -> bool:
     """Byte-level BPE, with one split of the text as it is: ids are spelled as bytes of the text.
 
     Frozen: a file's fingerprint depends on how its ids are spelled.
@@ -99,7 +99,7 @@ def is_plain_byte_level(tree: dict[str, Any]) -> bool:
     return is_plain and len(byte_level_splits(tree) or ()) <= 1
 
 
-def _is_byte_level(tree: dict[str, Any]) -> bool:
+def _is_byte_level(tree: Tree) -> bool:
     model = tree["model"]
     if model.get("type") != "BPE" or any(map(model.get, (*_OPTIONS, "byte_fallback"))):
         return False
@@ -107,7 +107,7 @@ def _is_byte_level(tree: dict[str, Any]) -> bool:
     return byte_level_splits(tree) is not None and not steps[-1].get("add_prefix_space", True)
 
 
-def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
+def cuts_of(tree: Tree) -> re.Pattern[bytes] | None:
     """Safe cuts for the known patterns, unless an added token could contain one."""
     splits = byte_level_splits(tree) if _is_byte_level(tree) else None
     if splits is None or (splits and pattern_of_splits(splits) is None):
@@ -126,7 +126,7 @@ def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
     return AT_SPACES_AND_COMMAS
 
 
-def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
+def spellings_of(tree: Tree, where: str) -> dict[int, bytes]:
     """id -> bytes. Byte-level spellings become the bytes they mean, others their UTF-8."""
     vocab = tree["model"]["vocab"]
     try:
@@ -142,7 +142,7 @@ def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
     return spellings
 
 
-def bytes_of_spelling(tree: dict[str, Any], spelling: str) -> bytes:
+def bytes_of_spelling(tree: Tree, spelling: str) -> bytes:
     """What a token that is spelled like this in the file adds to a text."""
     model = tree["model"]
     steps = steps_of(tree.get("pre_tokenizer"), "pretokenizers")
