@@ -3,7 +3,8 @@
     python scripts/experiments.py                  # reads experiments.json
     python scripts/experiments.py my_list.json
 
-The list is JSON: settings of `tokenmill train` that all runs share, and those of each run.
+The list is JSON: settings of `tokenmill train` that all runs share, and those of each run, as in
+scripts/experiments.json. Copy it, and name your data in it.
 
     {"common": {"dataset_dir": "data/corpus", "config_file": "configs/10M_256.json"},
      "runs": [{"model_name": "small"}, {"model_name": "wide", "n_embd": 320}]}
@@ -22,13 +23,21 @@ from tokenmill.train import train
 from tokenmill.train.metrics import points
 from tokenmill.train.run_page import draw_losses
 
+EXAMPLE = Path(__file__).with_suffix(".json")
+
 
 def main(path: str = "experiments.json") -> None:
     """Train them all, those that were begun from where they were."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(
+            f"there is no list of runs {path} in {Path.cwd()}\n\n{__doc__}\nhint: cp {EXAMPLE} ."
+        )
     listed = json.loads(Path(path).read_text("utf-8"))
+    if not isinstance(listed, dict) or not listed.keys() >= {"common", "runs"}:
+        raise ValueError(f'{path} has no "common" and "runs", as {EXAMPLE} has')
     common = {"out_dir": "runs/experiments", **listed["common"]}
-    names = [run["model_name"] for run in listed["runs"]]
-    if len(set(names)) < len(names):
+    names = [run.get("model_name") for run in listed["runs"]]
+    if len(set(names) - {None}) < len(names):
         raise ValueError(f"each run needs a model_name of its own; they are {names}")
     done: list[Path] = []
     for run in listed["runs"]:

@@ -1,6 +1,22 @@
 """Examples that hypothesis makes up have no deadline: how long one takes depends on the machine."""
 
+import os
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("tokenmill", deadline=None)
 settings.load_profile("tokenmill")
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """The real paths of all files and folders that were synced, in order."""
+    paths, fsync = [], os.fsync
+
+    def note(descriptor):
+        paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    return paths

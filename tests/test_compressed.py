@@ -296,6 +296,17 @@ def test_a_read_only_cache_folder_is_explained(both, tmp_path):
     assert "cache_dir" in caught.value.hint
 
 
+@pytest.mark.parametrize("place", ["cache", "cache/inside"])
+def test_a_cache_folder_that_is_a_file_is_explained(both, tmp_path, place):
+    (tmp_path / "cache").write_text("not a folder")
+    _, packed = loaders(both, tmp_path / place)
+
+    with pytest.raises(TokenmillError, match=rf"cannot write to the cache .*{place}: ") as caught:
+        next(packed)
+
+    assert "cache_dir" in caught.value.hint
+
+
 def test_workers_and_units_do_not_change_a_byte(corpus, tmp_path):
     files = []
     for name, more in (("a", {"workers": 1}), ("b", {"workers": 3, "unit_bytes": 5_000})):

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tokenmill.base.address import SHOWN, is_remote
 from tokenmill.base.human import plural
+from tokenmill.base.signatures import checks_arguments
 from tokenmill.base.suggest import one_of
 from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError, TokenmillError
 from tokenmill.formats.detect import detect
@@ -33,6 +34,7 @@ __all__ = ["Shard", "TokenDataset", "from_array", "open"]
 Where = str | os.PathLike[str]
 
 
+@checks_arguments
 def open(
     path: Where | Sequence[Where],
     split: str | None = None,
@@ -71,7 +73,7 @@ def open(
     """
     check_split(split)
     one_of("backend", backend, BACKENDS)
-    one_of("end_of_text_comes", end_of_text_comes, (None, "after", "before"))
+    tokenizer = _known_tokenizer(tokenizer)
     ask = Ask(None if dtype is None else token_dtype(dtype), cache_dir, cache_bytes)
     if addresses := _addresses(path):
         from tokenmill.formats.remote import detect_remote
@@ -133,6 +135,7 @@ def _with_ids(
     tokenizer: Any,
 ) -> FoundData:
     """Return the same data with the tokens that the caller states instead of its own."""
+    one_of("end_of_text_comes", end_of_text_comes, (None, "after", "before"))
     if end_of_text is not None:
         found = replace(found, end_of_text_id=_token_id("end_of_text", end_of_text, tokenizer))
     if begin_token is not None:
@@ -142,9 +145,23 @@ def _with_ids(
     return found
 
 
+def _known_tokenizer(given: Any) -> Any:
+    """Return the name or the file of a tokenizer as text, and an object as it is."""
+    if isinstance(given, os.PathLike):
+        return os.fspath(given)
+    if given is None or isinstance(given, str) or hasattr(given, "fingerprint"):
+        return given
+    raise TypeError(
+        f"tokenizer is {given!r:.100}; expected the name or the file of one, or what "
+        'tokenmill.load_tokenizer("gpt2") returns'
+    )
+
+
 def _token_id(name: str, token: int | str, tokenizer: Any) -> int:
     """Return the id of a token that was named by its id, or by its spelling."""
     if isinstance(token, int) or token.isdecimal():
+        if not 0 <= int(token) < 1 << 63:
+            raise ValueError(f"{name} is {token}; an id is 0 or more, and below 2^63")
         return int(token)
     if isinstance(tokenizer, str):
         from tokenmill.tokens import load_tokenizer
@@ -161,6 +178,7 @@ def _token_id(name: str, token: int | str, tokenizer: Any) -> int:
     return int(ids[token])
 
 
+@checks_arguments
 def from_array(
     ids: npt.ArrayLike,
     *,
@@ -178,11 +196,17 @@ def from_array(
     array = np.ascontiguousarray(ids)
     if array.ndim != 1 or array.dtype.kind not in "ui":
         raise ValueError(f"ids must be a 1-D array of integers, not {array.ndim}-D {array.dtype}")
+    tokenizer = _known_tokenizer(tokenizer)
     array = array.view()
     array.flags.writeable = False
     ends = None
     if document_ends is not None:
-        table = np.asarray(document_ends, dtype=np.int64).reshape(-1)
+        table = np.asarray(document_ends)
+        if table.ndim != 1 or (table.size and table.dtype.kind not in "ui"):
+            raise ValueError(
+                f"document_ends is {document_ends!r:.100}; expected a 1-D array of integers"
+            )
+        table = table.astype(np.int64)
         ends = Lazy(np.asarray, (table,), len(table))
     digest = hashlib.blake2b(array.tobytes(), digest_size=16).hexdigest()
     file = TokenFile(
@@ -344,13 +368,18 @@ class TokenDataset(TokenAxis):
 
         found = self._found
         given = self._tokenizer
+        made_by = found.tokenizer_fingerprint
+        if found.tokenizer_state and (given == "chars" or (given and made_by is None)):
+            kind, stated = load_tokenizer.stated(found.tokenizer_state())
+            made_by = made_by or stated
+            given = None if given == kind == "chars" else given  # only the state has its characters
         if isinstance(given, str):
             given = load_tokenizer.load(given)
         if given is not None:
-            if found.tokenizer_fingerprint not in (None, given.fingerprint):
+            if made_by not in (None, given.fingerprint):
                 raise TokenizerMismatchError(
                     f"{self.path} was made with a tokenizer of fingerprint "
-                    f"{found.tokenizer_fingerprint}, but {given.name} has {given.fingerprint}",
+                    f"{made_by}, but {given.name} has {given.fingerprint}",
                     hint="token ids would mean different text; leave tokenizer out",
                 )
             return given

@@ -18,9 +18,11 @@ from tokenmill.base.atomic import (
     remove,
     rename_durably,
     replace_folder,
+    sync_descriptor,
     temporary_beside,
     write_atomically,
 )
+from tokenmill.errors import TokenmillError
 
 
 def names(folder):
@@ -36,19 +38,6 @@ def files_of_at_most(num_bytes):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@pytest.fixture
-def synced(monkeypatch):
-    """The real paths of all files and folders that were synced, in order."""
-    paths, fsync = [], os.fsync
-
-    def note(descriptor):
-        paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", note)
-    return paths
 
 
 def test_a_link_in_the_way_is_replaced_and_not_followed(tmp_path):
@@ -227,3 +216,33 @@ def test_temporary_names_differ_and_are_known(tmp_path):
 
     assert len(found) == 100
     assert all(path.parent == tmp_path and is_temporary(path.name) for path in found)
+
+
+def test_what_a_file_system_cannot_sync_is_an_error_with_the_path_and_a_way_out(tmp_path):
+    reading, writing = os.pipe()  # of which the kernel syncs none: EINVAL
+
+    with pytest.raises(TokenmillError) as caught:
+        sync_descriptor(writing, tmp_path / "shard_00000.bin")
+
+    os.close(reading)
+    os.close(writing)
+    assert f"{tmp_path}/shard_00000.bin is on a file system that cannot sync it" in str(
+        caught.value
+    )
+    assert "write to a local disk" in caught.value.hint
+
+
+def test_any_other_failure_of_a_sync_names_the_path(tmp_path):
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    os.close(descriptor)
+
+    with pytest.raises(OSError, match=rf"Bad file descriptor: '{tmp_path}'"):
+        sync_descriptor(descriptor, tmp_path)
+
+
+@pytest.mark.parametrize("place", ["nowhere/page.html", "file/page.html"])
+def test_a_file_that_cannot_be_made_is_called_by_its_own_name(tmp_path, place):
+    (tmp_path / "file").write_text("not a folder")
+
+    with pytest.raises(OSError, match=rf"'{tmp_path}/{place}'"):
+        write_atomically(tmp_path / place, b"a page")

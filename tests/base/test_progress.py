@@ -89,6 +89,20 @@ def test_tokens_add_up_over_results(clock, log):
     assert "3.0 kB of 3.0 kB, 1,000 tokens" in log.getvalue()
 
 
+def test_results_of_an_earlier_run_are_not_counted_as_speed(clock, log):
+    def measure(result):
+        clock.now += 10
+        return 1000, 10
+
+    results = ["before", "before", "now"]
+    progress = Lines(log)
+    was_done = "before".__eq__
+    assert list(progress.follow("encode", results, total=4000, measure=measure, was_done=was_done))
+
+    last = log.getvalue().splitlines()[-1]
+    assert last.endswith("3.0 kB of 4.0 kB, 30 tokens, 33 bytes/s, 0:30 left")
+
+
 def test_work_that_finishes_nothing_for_long_is_shown_too():
     """The one result comes only when a line was shown: without that, this would wait in vain."""
     was_shown, read = threading.Event(), iter(range(10, 1000, 10))

@@ -98,11 +98,44 @@ def test_json_is_one_object_with_what_was_promised(texts, tmp_path):
     assert found["seconds"] > 0
 
 
+def test_an_addition_says_what_it_added_and_counts_its_own_bytes(texts, tmp_path):
+    out = tmp_path / "out"
+    tokenmill(*texts, "-o", out, "--tokenizer", "bytes", "--dedup", "documents", "--workers=1")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"text": "one"}\n{"text": "three"}\n{"text": "one"}\n')
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"text": "four"}\n')
+
+    done = tokenmill(rows, "-o", out, "--append")
+    found = json.loads(tokenmill(more, "-o", out, "--append", "--json").stdout)
+
+    lines = done.stderr.splitlines()
+    assert "  added     read 3 documents, kept 2 (dropped: 1 duplicate), 10 tokens" in lines
+    assert "  in all    read 5 documents, kept 4 (dropped: 1 duplicate)" in lines
+    assert found["bytes_read"] == os.path.getsize(more)
+    assert found["bytes_in"] == sum(map(os.path.getsize, [*texts, rows, more]))
+    assert found["added"]["documents_written"] == 1
+    assert found["added"]["tokens_written"] == len(b"four") + 1
+    assert found["documents_written"] == 5
+
+
+def test_a_run_that_is_resumed_counts_the_bytes_that_it_read(texts, tmp_path):
+    """A rate of bytes that another run, or another machine, has read would mean nothing."""
+    out = tmp_path / "out"
+    tokenmill("plan", *texts, "-o", out, "--tokenizer", "bytes")
+    tokenmill("work", out, "--part", "0/1")
+
+    finished = tokenmill("finish", out)
+
+    assert f"Wrote {out}/dataset_metadata.json in" in finished.stderr
+    assert "B/s)" not in finished.stderr
+
+
 def test_asked_for_again_it_does_not_claim_to_have_written(texts, tmp_path):
     arguments = [*texts, "-o", tmp_path / "out", "--tokenizer", "bytes", "--workers=1"]
     first, again = tokenmill(*arguments), tokenmill(*arguments)
     assert "B/s)" in first.stderr
-    assert "it was there already, whole" in again.stderr
+    assert "it was complete already" in again.stderr
     assert "Wrote" not in again.stderr
     assert "B/s)" not in again.stderr
     assert json.loads(tokenmill(*arguments, "--json").stdout)["already_there"] is True

@@ -15,6 +15,7 @@ import pytest
 import train_runs
 
 from tokenmill.cli import main
+from tokenmill.train.config import load_config
 from tokenmill.train.metrics import points
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +61,29 @@ def test_local_data_that_is_right(files):
     assert lines.count("ok    batches: (4, 32) int64, targets one token later") == 2
     assert lines.count("ok    resuming: the next batch is the same") == 2
     assert lines[-1].endswith("tokens a second")
+
+
+def test_files_that_np_memmap_wrote_are_read_by_both_scripts(files):
+    """Seed 001: `.npy` by name, but int32 ids and no header."""
+    ids = 7 * np.arange(8000, dtype=np.int32) % 257
+    for name, some in (("train", ids), ("valid", ids[:2000])):
+        path = files / "training_data" / f"owt_{name}_tokens.npy"
+        path.unlink()
+        mapped = np.memmap(path, dtype=np.int32, mode="w+", shape=some.shape)
+        mapped[:] = some
+        mapped.flush()
+
+    looked = run(
+        *("test_local_data.py", "--batch_size", 4, "--max_length", 32, "--seconds", 0.1), cwd=files
+    )
+    small = train_runs.flags({**TINY, "compile": "off", "precision": "fp32", "vocab_size": 257})
+    trained = run("train_h100_optimized.py", *small, cwd=files)
+
+    assert looked.returncode == 0, looked.stderr
+    assert looked.stdout.startswith("ok    train: 8,000 tokens of int32 (dolma), ids up to 256")
+    assert trained.returncode == 0, trained.stderr
+    for done in (looked, trained):
+        assert "owt_train_tokens.npy has no header" in done.stderr
 
 
 def test_local_data_splits_one_file_itself(files):
@@ -158,6 +182,34 @@ def test_experiments_are_trained_in_turn_and_resumed(tmp_path):
     assert picture.count("<path") == 4  # a curve and a line of the legend for each
     assert ">small " in picture
     assert ">wide " in picture
+
+
+def test_experiments_without_a_list_explain_themselves(tmp_path):
+    done = run("experiments.py", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: there is no list of runs experiments.json in {tmp_path}")
+    assert '"runs": [{"model_name": "small"}' in done.stderr
+    assert f"hint: cp {ROOT / 'scripts' / 'experiments.json'} ." in done.stderr
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"common": {}}', "{"])
+def test_experiments_that_are_no_list_are_refused(tmp_path, content):
+    (tmp_path / "experiments.json").write_text(content)
+
+    done = run("experiments.py", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+
+
+def test_the_example_of_a_list_is_one(tmp_path):
+    listed = json.loads((ROOT / "scripts" / "experiments.json").read_text())
+
+    for each in listed["runs"]:
+        settings = {**listed["common"], **each}
+        config = load_config(str(ROOT / settings.pop("config_file")), settings)
+        assert config.input_file == "input.txt"
 
 
 def test_experiments_of_one_name_are_refused(tmp_path):

@@ -108,8 +108,8 @@ def test_the_flags_in_a_hint_work_and_python_users_get_a_call(tmp_path, capsys):
     np.save(tmp_path / "ids.npy", ids)
 
     assert typed("inspect", tmp_path / "a b.bin") == 12
-    first, second = re.findall(r"^  (--dtype \w+) ", capsys.readouterr().err, re.MULTILINE)
-    assert (first, second) == ("--dtype uint32", "--dtype uint16")
+    first, *others = re.findall(r"^  (--dtype \w+) ", capsys.readouterr().err, re.MULTILINE)
+    assert (first, *others) == ("--dtype uint32", "--dtype uint16", "--dtype int32")
     assert typed("inspect", tmp_path / "a b.bin", *first.split()) == 0
 
     command = ["convert", tmp_path / "ids.npy", tmp_path / "out", "--to", "megatron"]
@@ -156,5 +156,8 @@ def test_one_of_something_is_not_called_many(tmp_path):
     assert "read 1 document, kept 1" in made.stderr
     assert " 1 shard, " in made.stderr
     assert not re.search(r"\b1 (documents|shards|files|tokens)", made.stderr)
-    assert "--document_is line or --document_is paragraph makes more of a text file" in made.stderr
+    assert (
+        "--document_is line or --document_is paragraph cuts a text file into documents"
+        in made.stderr
+    )
     assert "1 shard>" in repr(library.open(tmp_path / "out"))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tokenmill.compat import GPTDataLoader
-from tokenmill.errors import NotADatasetError
+from tokenmill.errors import FormatError, NotADatasetError
 
 config = SimpleNamespace(block_size=16, batch_size=4, device="cpu")
 TEXT = "".join(chr(32 + i % 90) for i in range(2000))
@@ -66,3 +66,75 @@ def test_before_there_is_data_it_says_what_to_do():
 def test_a_config_without_a_size_is_reported(dataset_dir):
     with pytest.raises(ValueError, match="the config has no block_size"):
         GPTDataLoader({"batch_size": 4}, None, dataset_dir=dataset_dir)
+
+
+def words_of_tokenizers():
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import CharDelimiterSplit
+
+    made = Tokenizer(WordLevel({f"w{i}": i for i in range(300)}, unk_token="w0"))
+    made.pre_tokenizer = CharDelimiterSplit(" ")
+    return made
+
+
+def letters_of_tiktoken():
+    import tiktoken
+
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    ending = {"<|endoftext|>": 256}
+    return tiktoken.Encoding("letters", pat_str=r".", mergeable_ranks=ranks, special_tokens=ending)
+
+
+def test_an_encoding_of_tiktoken_is_a_tokenizer():
+    text = "a <|endoftext|> b" * 60  # which `encode` of tiktoken refuses
+    data_loader = GPTDataLoader(config, letters_of_tiktoken())
+
+    data_loader.prepare_data(text)
+
+    assert bytes(data_loader.get_batch("train")[0][0].tolist()).decode() in text
+
+
+def test_a_tokenizer_of_tokenizers_is_a_tokenizer():
+    data_loader = GPTDataLoader(config, words_of_tokenizers())
+
+    data_loader.prepare_data(" ".join(f"w{i}" for i in range(300)))
+
+    x, y = data_loader.get_batch("train")
+    assert torch.equal(x + 1, y)
+    assert int(data_loader.get_batch("val")[0].min()) >= 270
+
+
+def test_what_does_not_encode_is_refused_with_its_value():
+    with pytest.raises(TypeError, match=r"tokenizer is 3.5, which has no encode"):
+        GPTDataLoader(config, 3.5)
+
+    class Odd:
+        def encode(self, text):
+            return [text]
+
+    with pytest.raises(TypeError, match=r"returned \['some text'\], not a list of ids"):
+        GPTDataLoader(config, Odd()).prepare_data("some text")
+
+
+def test_files_without_a_header_are_read_as_they_are_said_to_be(tmp_path):
+    for split in ("train", "val"):
+        (tmp_path / split).mkdir()
+        np.arange(400, dtype=np.uint32).tofile(tmp_path / split / "shard_00000.bin")
+
+    with pytest.raises(FormatError) as caught:
+        GPTDataLoader(config, dataset_dir=tmp_path)
+    assert 'GPTDataLoader(..., dtype="uint32")' in caught.value.hint
+
+    x, y = GPTDataLoader(config, dataset_dir=tmp_path, dtype="uint32").get_batch("val")
+    assert torch.equal(x + 1, y)
+
+
+def test_a_gpu_that_is_not_there_is_said():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    data_loader = GPTDataLoader({"block_size": 16, "batch_size": 2, "device": "cuda"}, "bytes")
+    data_loader.prepare_data(TEXT)
+
+    with pytest.raises(ValueError, match=r"device is 'cuda', which torch cannot use here"):
+        data_loader.get_batch("train")

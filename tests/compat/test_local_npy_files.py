@@ -68,7 +68,7 @@ def test_too_few_windows_for_one_batch_are_reported_and_not_skipped(training_dat
 
     with pytest.raises(ValueError, match=r"62 windows of 16.*a step takes 64"):
         create_dataloaders(valid, valid, 64, 16)  # to train on less than a batch is a mistake
-    with pytest.raises(ValueError, match=r"block_size 2000 is too long for a dataset of 1,000"):
+    with pytest.raises(ValueError, match=r"max_length 2000 is too long for a dataset of 1,000"):
         create_dataloaders("training_data/owt_train_tokens.npy", valid, 2, 2000)
 
 

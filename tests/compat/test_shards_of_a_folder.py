@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tokenmill.compat import TokenizedDataset
+from tokenmill.errors import FormatError
 
 MAGIC, VERSION, HEADER = 20240520, 1, 256
 
@@ -85,3 +86,43 @@ def test_the_position_can_be_saved(data_dir):
     second.load_state_dict(first.state_dict())
 
     assert torch.equal(first.get_batch(4, "cpu")[0], second.get_batch(4, "cpu")[0])
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, 5), (495, 10), (990, 30), (999, 1)])
+def test_tokens_are_read_by_place_across_the_edge_of_shards(data_dir, start, length):
+    dataset = TokenizedDataset(data_dir, split="train", block_size=64)
+
+    tokens = dataset._get_tokens(start, length)
+
+    assert tokens.tolist() == list(range(1000))[start : start + length]
+    assert tokens.dtype == np.uint16
+
+
+@pytest.mark.parametrize("start", [-1, 1000, 5000])
+def test_a_place_outside_is_refused(data_dir, start):
+    dataset = TokenizedDataset(data_dir, split="train", block_size=64)
+
+    with pytest.raises(IndexError, match=f"global_idx is {start}; it must be 0 to 999"):
+        dataset._get_tokens(start, 5)
+
+
+def test_its_hints_name_its_own_arguments(tmp_path):
+    np.arange(1000, dtype=np.uint16).tofile(tmp_path / "edu_fineweb_train_000001.bin")
+    np.arange(1000, dtype=np.uint16).tofile(tmp_path / "edu_fineweb_train_000002.bin")
+
+    with pytest.raises(FormatError) as caught:
+        TokenizedDataset(tmp_path)
+
+    assert 'TokenizedDataset(..., dtype="uint16")' in caught.value.hint
+    assert "tokenmill.open" not in str(caught.value)
+    assert TokenizedDataset(tmp_path, dtype="uint16").total_length == 1000
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:7", "cudda", torch.device("cuda")])
+def test_a_device_that_is_not_here_is_refused_with_its_name(data_dir, device):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    dataset = TokenizedDataset(data_dir, block_size=64)
+
+    with pytest.raises(ValueError, match=rf"(?s)device is '{device}'.*hint: device=\"cpu\""):
+        dataset.get_batch(2, device=device)

@@ -9,15 +9,17 @@ import torch
 import tokenmill
 from tokenmill.compat import StreamingDataset
 from tokenmill.compat.text_file import open_text
-from tokenmill.errors import FormatError, MismatchError
+from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError
 
 
 @pytest.fixture
 def datasets(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Datasets").mkdir()
-    (tmp_path / "Datasets/c4_subset_large.txt").write_text("not read at all")
-    np.save("Datasets/c4_subset_large.npy", np.arange(10_001, dtype=np.uint16))
+    ids = np.arange(10_001, dtype=np.uint16)
+    text = tokenmill.load_tokenizer("gpt2").decode(ids)
+    (tmp_path / "Datasets/c4_subset_large.txt").write_bytes(text)
+    np.save("Datasets/c4_subset_large.npy", ids)
 
 
 def test_the_npy_is_found_and_said_so_in_the_documents_words(datasets, capsys):
@@ -94,3 +96,63 @@ def test_the_tokens_in_memory_are_those_that_pretokenize_writes(tmp_path, text):
 
     assert splits() == in_memory
     assert in_memory[0] + in_memory[1] == np.load(path.with_suffix(".npy")).tolist()
+
+
+WORDS = "The Mill turns 12 stones; the river turns the mill.\n" * 40
+
+
+@pytest.fixture
+def words(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text(WORDS)
+    return path
+
+
+def opened(path, tokenizer=None):
+    (data,) = open_text(path, ["train"], tokenizer=tokenizer, say=str, warn=str)
+    return data
+
+
+@pytest.mark.parametrize("name", ["bytes", "chars", "gpt2"])
+def test_it_is_read_with_the_tokenizer_that_made_it(words, name):
+    tokenmill.pretokenize(words, tokenizer=name)
+
+    for data in (opened(words), opened(words, name)):
+        assert data.tokenizer.name == name
+        assert WORDS.startswith(data.decode(data[:200]))
+    other = "gpt2" if name == "bytes" else "bytes"
+    with pytest.raises(TokenizerMismatchError, match=r"words\.npy was made with a tokenizer"):
+        opened(words, other)
+    with pytest.raises(TokenizerMismatchError, match=r"words\.npy was made with a tokenizer"):
+        _ = tokenmill.open(words.with_suffix(".npy"), tokenizer=other).tokenizer
+
+
+def test_chars_are_learned_from_the_text_alone(words):
+    data = opened(words, "chars")
+
+    assert data.tokenizer.characters == "".join(sorted(set(WORDS)))
+    assert WORDS.startswith(data.decode(data[:]))
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int32])
+def test_ids_of_another_tokenizer_that_nothing_names_are_refused(words, dtype):
+    np.save(words.with_suffix(".npy"), np.frombuffer(WORDS.encode(), np.uint8).astype(dtype))
+
+    with pytest.raises(TokenizerMismatchError, match="does not name its tokenizer, and") as refused:
+        opened(words)
+    assert "'themillturns12stonestheriverturn'"[:31] in str(refused.value)
+    assert "tokenizer=" in refused.value.hint
+    assert opened(words, "bytes").decode(opened(words, "bytes")[:8]) == "The Mill"
+
+
+@pytest.mark.parametrize("change", [str, str.lower, lambda text: text.replace("\n", "\r\n")])
+@pytest.mark.parametrize("first", [[], [50256]])
+def test_ids_that_nothing_names_are_those_of_gpt2_if_they_are_the_text(words, change, first):
+    """Other scripts change case, how lines end and where texts do: it is still the tokenizer."""
+    ids = tokenmill.load_tokenizer("gpt2").encode_batch([WORDS.encode()])[0]
+    ids = np.concatenate([first, ids])
+    np.save(words.with_suffix(".npy"), ids.astype(np.uint16))
+    words.write_bytes(change(WORDS).encode())
+    os.utime(words, ns=(0, 0))
+
+    assert opened(words).tokenizer.name == "gpt2"

@@ -1,5 +1,6 @@
 """Promise: a Ray cluster makes the same bytes as one machine, also when it loses a node."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -138,6 +139,85 @@ def test_a_cluster_that_is_not_there_is_named(tmp_path):
 
     with pytest.raises(PrepareError, match=f"no Ray cluster answers at '{address}'"):
         flat.prepare(tmp_path / "a.txt", tmp_path / "out", engine="ray", ray_address=address)
+
+
+@pytest.mark.parametrize("address", ["nonsense", "localhost:abc"])
+def test_an_address_that_ray_cannot_read_is_named(tmp_path, address):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    (tmp_path / "a.txt").write_text("words\n")
+
+    with pytest.raises(PrepareError, match=f"no Ray cluster answers at '{address}'"):
+        flat.prepare(tmp_path / "a.txt", tmp_path / "out", engine="ray", ray_address=address)
+
+
+@pytest.fixture
+def guarded_cluster(tmp_path):
+    """Address and token of a cluster that asks for one, as Ray 2.60 starts it by default."""
+    pytest.importorskip("ray", "2.60", reason="older ones ask for no token")
+    code = """if True:
+        import sys
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        print(cluster.address, flush=True)
+        sys.stdin.read()
+        cluster.shutdown()
+    """
+    token = "0123456789abcdef" * 4
+    asks = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=asks,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as head:
+        yield head.stdout.readline().strip(), token
+
+
+def test_a_cluster_that_asks_for_a_token_says_so(guarded_cluster, tmp_path):
+    address, token = guarded_cluster
+    (tmp_path / "a.txt").write_text("words\n")
+    command = [sys.executable, "-m", "tokenmill", "prepare", "a.txt", "-o", "out", "--engine"]
+    command += ["ray", "--ray_address", address, "--tokenizer", "bytes"]
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    plain |= {"HOME": str(tmp_path), "RAY_NUM_REDIS_GET_RETRIES": "1"}
+
+    def run(**variables):
+        return subprocess.run(
+            command, env={**plain, **variables}, cwd=tmp_path, capture_output=True, text=True
+        )
+
+    wrong = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token[::-1]}
+    for variables in ({}, {"RAY_AUTH_MODE": "token"}, wrong, {"RAY_AUTH_TOKEN": token}):
+        refused = run(**variables)
+        assert refused.returncode == 1, refused.stderr
+        assert f"the Ray cluster at '{address}' asks for a token" in refused.stderr
+        assert "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what" in refused.stderr
+        assert "Traceback" not in refused.stderr
+    assert run(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token).returncode == 0
+
+
+def test_a_ray_that_does_not_start_is_not_a_cluster_that_does_not_answer(tmp_path):
+    """Ray writes a new token into the home folder, which is not always writable."""
+    pytest.importorskip("ray", "2.60", reason="older ones ask for no token")
+    (tmp_path / "a.txt").write_text("words\n")
+    (tmp_path / ".ray").write_text("a file where Ray needs a folder\n")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tokenmill", "prepare", "a.txt", "-o", "out", "--engine", "ray"],
+        env={**plain, "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 1
+    assert "error: Ray does not start on this machine: " in done.stderr
+    assert "leave --engine ray out" in done.stderr
 
 
 def test_engines_are_checked_before_anything_is_done(tmp_path):

@@ -1,17 +1,20 @@
 """What `inspect` and `verify` say about datasets of every format."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 from look import build
 from look.build import ALL_FORMATS, EOT
+from pages.read import Read
 
 import tokenmill
 from tokenmill.cli import main
 from tokenmill.errors import NotADatasetError
 from tokenmill.look.check import verify
 from tokenmill.look.inspect import inspect, lines, open_splits
+from tokenmill.pages.report import report
 
 INDEXED = {"tokenmill", "megatron", "datatrove", "dolma", "mds", "litdata"}
 
@@ -59,6 +62,7 @@ def test_how_it_was_made_is_shown(tmp_path, few):
     shown = "\n".join(lines(known))
     assert "gpt2, 50,257 ids, end-of-text 50256 after each document" in shown
     assert "made with  dedup=lines" in shown
+    assert "clean=yes" in shown
     assert "corpus/a.jsonl: 12,345 bytes" in shown
 
 
@@ -230,3 +234,62 @@ def test_end_of_text_given_by_hand_is_shown(tmp_path, few):
 
     assert known.tokenizer.name == "gpt2"
     assert known.tokenizer.end_of_text_id == EOT
+
+
+PYTHON = re.compile(r"\b(None|True|False)\b|\{\\?['\"]|\['")
+
+
+@pytest.mark.parametrize("format", ALL_FORMATS)
+def test_nothing_is_printed_as_python_writes_it(tmp_path, few, format, capsys):
+    write, settings = ALL_FORMATS[format]
+    path = write(tmp_path / "d", few)
+    flags = [word for name, value in settings.items() for word in (f"--{name}", value)]
+
+    assert run("inspect", path, *flags) == 0
+
+    assert not PYTHON.search(capsys.readouterr().out)
+    assert not PYTHON.search(Read(report(str(path), **settings)).text)
+
+
+def test_settings_and_accounts_are_printed_in_words(tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text('{"text": "Some words."}\n{"text": ""}\n' * 30)
+    (tmp_path / "v.jsonl").write_text('{"text": "Other words."}\n')
+    tokenmill.prepare(
+        tmp_path / "a.jsonl",
+        tmp_path / "d",
+        val_input={"code": tmp_path / "v.jsonl"},
+        tokenizer="bytes",
+        clean=True,
+        dedup="documents",
+    )
+
+    assert run("inspect", tmp_path / "d") == 0
+
+    shown = capsys.readouterr().out
+    words = {line.strip().partition("  ")[2].strip() or line.strip() for line in shown.splitlines()}
+    assert {"clean=yes", "end_of_text=none", "tokens_per_shard=10,000,000"} <= words
+    assert not PYTHON.search(shown)
+    assert not PYTHON.search(Read(report(str(tmp_path / "d"))).text)
+
+
+@pytest.mark.parametrize("block_size", [1, 7, 64, 10**6])
+def test_windows_are_counted_as_a_loader_serves_them(tmp_path, few, block_size, capsys):
+    path = build.ours(tmp_path / "d", few)
+
+    assert run("inspect", path, "--block_size", block_size, "--json") == 0
+
+    known = json.loads(capsys.readouterr().out)
+    for split, found in known["splits"].items():
+        try:
+            loader = tokenmill.BatchLoader(
+                tokenmill.open(path, split), batch_size=1, block_size=block_size, epochs=1
+            )
+            served = len(loader)
+        except ValueError:  # not one window
+            served = 0
+        assert found["windows"] == served
+    assert run("inspect", path) == 0
+    tokens = tokenmill.open(path, "train").num_tokens
+    shown = capsys.readouterr().out
+    assert f"windows    train {(tokens - 1) // 1024:,}, val " in shown
+    assert ", of 1,024 tokens each" in shown

@@ -16,7 +16,7 @@ from pages.conftest import SCRIPT
 from tokenmill import BatchLoader, from_array
 from tokenmill.edits import Add, Skip
 from tokenmill.pages.report import report
-from tokenmill.train.run_page import draw_losses, make_run_page, trained_part
+from tokenmill.train.run_page import make_run_page, trained_part
 
 BROWSER, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = [
@@ -162,10 +162,8 @@ def test_the_page_of_a_run_can_be_read_on_a_phone(browser, tmp_path):
     losses = {"training": train, "val": train[::40]}
     named = {f"val_{name}": train[::50] for name in ("code", "law", "a_name_that_is_very_long")}
     rows = [{"step": 399, "sample": SCRIPT.decode() + "words " * 80}]
-    picture = draw_losses("a-long-name-of-a-model", losses | named)
-    page = make_run_page(
-        "a model", picture, losses | named, rows, {"max_iters": 400, "x": "y" * 99}, edited_run()
-    )
+    settings = {"max_iters": 400, "x": "y" * 99}
+    page = make_run_page("a model", losses | named, rows, settings, edited_run())
     path = tmp_path / "run.html"
     path.write_text(page)
     for screen in (phone(browser), contextlib.nullcontext()):
@@ -177,7 +175,7 @@ def test_the_page_of_a_run_can_be_read_on_a_phone(browser, tmp_path):
             assert overflow(browser) <= 0
             names = [cell.text for cell in find(browser, "tbody td:first-child")]
             assert names[:5] == [*losses, *named]
-            numbers = find(browser, "td.n")
+            numbers = find(browser, "td.number")
             assert {cell.size["height"] for cell in numbers[:12]} == {numbers[0].size["height"]}
             assert len(find(browser, "polygon")) == 2
             assert [each.text for each in find(browser, ".edit-number")] == ["1", "2"]

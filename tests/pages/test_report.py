@@ -200,6 +200,16 @@ def test_the_command_writes_the_file_whole(folder, page, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
+@pytest.mark.parametrize("words", ["view {0} --save {1}", "tokenizer compare a b {0} --html {1}"])
+def test_a_page_is_refused_before_the_work_where_its_folder_is_missing(folder, tmp_path, words):
+    out = tmp_path / "nowhere" / "page.html"
+
+    done = CliRunner().invoke(tokenmill, words.format(folder, out).split())
+
+    assert done.exit_code == 2
+    assert f"there is no folder {out.parent}; make it first: mkdir -p {out.parent}" in done.output
+
+
 def test_data_read_with_the_wrong_dtype_is_reported_as_such(tmp_path, docs_of_all):
     folder = raw(tmp_path / "wrong", docs_of_all)
 

@@ -105,7 +105,7 @@ def test_the_same_again_and_nothing_new(small, tmp_path):
     before = hashes_of_files(out)
     with pytest.raises(SettingsMismatchError, match="the input is in"):
         prepare(a, out, workers=1, append=True)
-    with pytest.raises(PrepareError, match="none of 5 documents is left"):
+    with pytest.raises(PrepareError, match="nothing is left to write of 5 documents"):
         prepare(b, out, workers=1, append=True)
     assert hashes_of_files(out) == before
     assert_nothing_stray(out)
@@ -113,7 +113,7 @@ def test_the_same_again_and_nothing_new(small, tmp_path):
 
 @pytest.mark.parametrize(
     ("dedup", "became", "written"),
-    [("none", "added once more", 50), ("lines", "lines that were there are dropped", 30)],
+    [("none", "added once more", 50), ("lines", "lines that it holds are dropped", 30)],
 )
 def test_inputs_that_seem_to_be_in_already_are_named(small, tmp_path, dedup, became, written):
     out, folder = tmp_path / "out", tmp_path / "folder"

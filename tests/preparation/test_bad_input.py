@@ -15,6 +15,8 @@ from flat import prepare
 from preparation import oracle
 from preparation.oracle import accounts_of, read_dataset
 
+from tokenmill.base.progress import Progress
+from tokenmill.base.zstd import zstd_library
 from tokenmill.errors import BadInputError, PrepareError, SettingsMismatchError
 
 BYTES = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0}
@@ -114,7 +116,7 @@ def test_the_first_places_of_bad_input_are_reported_whatever_the_workers(tmp_pat
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"document_is": "word"}, "known are: file, line, paragraph"),
+        ({"document_is": "word"}, "expected file or line or paragraph"),
         ({"on_bad_input": "ignore"}, "known are: error, skip, replace"),
         ({"separator": "x", "document_is": "line"}, "both say where"),
         ({"separator": ""}, "separator is empty"),
@@ -260,7 +262,7 @@ def test_an_input_that_changes_while_it_is_read(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     path.write_text("some words\n" * 50)
 
-    class Growing:
+    class Growing(Progress):
         def say(self, text):
             pass
 
@@ -323,7 +325,7 @@ def test_standard_input_given_again(tmp_path, monkeypatch):
 
     first, other = b"the first text of many", b"another text of as many"[:22]
     pipe(first)
-    assert pipe(first).notes == ["it was there already, whole"]
+    assert pipe(first).notes == ["it was complete already"]
     with pytest.raises(SettingsMismatchError, match=rf"{piped_name(other)}   22 bytes is new"):
         pipe(other)
     with pytest.raises(SettingsMismatchError, match="the input is in"):
@@ -368,7 +370,7 @@ def test_a_separator_that_never_occurs_is_noted(tmp_path):
         out = tmp_path / str(noted)
         summary = prepare(tmp_path / "a.txt", out, **BYTES, separator=separator)
         expected = (
-            f"the separator {separator!r} cut no text file in two: is it spelt as in the text?"
+            f"no text file was cut at the separator {separator!r}: is it spelled as in the text?"
         )
         assert summary.notes == [expected][:noted]
 
@@ -429,3 +431,56 @@ def test_a_file_that_cannot_be_read_is_dropped_and_reported(tmp_path, policy, de
         (True, "b.txt"),
         (True, "c.jsonl.gz"),
     ]
+
+
+def without_documents(folder):
+    """Files of every kind that hold no document; each is named to be read between two others."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    schema = pa.schema([("text", pa.string())])
+    with parquet.ParquetWriter(folder / "b.parquet", schema):
+        pass  # not even a row group
+    with parquet.ParquetWriter(folder / "c.parquet", schema) as rows:
+        rows.write_table(schema.empty_table())
+    packed = (folder / "b.parquet").read_bytes()
+    for name, data in {
+        "b.csv": b"text\n",
+        "b.jsonl": b"",
+        "c.jsonl": b" \n\n",
+        "b.jsonl.zst": zstd_library().compress(b""),
+        "b.csv.gz": gzip.compress(b"text\n"),
+        "d.parquet.gz": gzip.compress(packed),
+    }.items():
+        (folder / name).write_bytes(data)
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"unit_bytes": 10},
+        {"long_line": 8, "tokenizer": "gpt2"},
+        {"clean": True, "dedup": "lines", "workers": 2, "unit_bytes": 10},
+        {"dedup": "documents", "val_fraction": 0.5},
+    ],
+)
+def test_files_without_documents_change_nothing_but_the_list_of_inputs(tmp_path, settings):
+    settings = {"tokenizer": "bytes", "workers": 1, "val_fraction": 0, **settings}
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    empty = without_documents(texts)
+    (texts / "a.jsonl").write_text('{"text": "the first of three"}\n{"text": "the second"}\n')
+    (texts / "z.txt").write_text("and a text of its own")
+    others = [texts / "a.jsonl", texts / "z.txt"]
+    prepare(others, tmp_path / "others", **settings)
+
+    prepare(texts, tmp_path / "all", **settings)
+    prepare(others[1], tmp_path / "added", **settings)
+    prepare([others[0], *(texts / name for name in empty)], tmp_path / "added", append=True)
+
+    assert read_dataset(tmp_path / "all") == read_dataset(tmp_path / "others")
+    for name in ("all", "added"):
+        manifest = json.loads((tmp_path / name / "dataset_metadata.json").read_bytes())
+        listed = {source["name"]: source["documents"] for source in manifest["sources"]}
+        assert listed == {**dict.fromkeys(empty, 0), "a.jsonl": 2, "z.txt": 1}

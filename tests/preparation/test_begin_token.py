@@ -172,7 +172,9 @@ def test_a_text_that_spells_it_out_is_refused_or_kept_as_text(tmp_path, tokenize
 
     found = read_dataset(tmp_path / "out")["train"]
     assert found == [[BEGIN, *text.encode(), END] for text in texts]
-    assert any("1 documents begin with a literal begin token" in note for note in summary.notes)
+    assert any(
+        "kept as text: the literal begin token of 1 document" in note for note in summary.notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_a_text_that_spells_it_out_is_refused_or_kept_as_text(tmp_path, tokenize
         ("<|end_of_text|>", ValueError, "is the end-of-text token.*doubled"),
         ("<bos>", ValueError, "not one of the special tokens.*<s>"),
         ("70000", ValueError, "not an id of tokenizer.json"),
-        (str(ord("D")), PrepareError, r"gives the begin token \(id 68\) for text by itself"),
+        (str(ord("D")), PrepareError, r"gives the begin token \(id 68\) for text as well"),
     ],
 )
 def test_a_token_that_cannot_begin_documents_is_refused(

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -20,13 +21,14 @@ from system_faults import small_disk
 
 from tokenmill.base import progress as progress_module
 from tokenmill.base.human import parse_bytes
-from tokenmill.base.progress import Lines
+from tokenmill.base.progress import Lines, Progress
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.limits import (
     enough_for_document,
     fit_into_memory,
     left_for_document,
 )
+from tokenmill.preparation.pretokenize import pretokenize
 from tokenmill.tokens.vocabulary import PROBE
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
@@ -214,6 +216,38 @@ def test_a_disk_that_is_too_small(tmp_path):
         prepare(tmp_path / "a.txt", out, **BYTES, dedup="none")
 
 
+@pytest.mark.parametrize(
+    ("name", "row", "count", "room"),
+    [
+        ("short.jsonl", '{"text": "ab"}\n', 30_000, 900_000),  # most of it is what lists documents
+        ("names.txt", "Kowalczyk Szczepanik Grzegorz Brzeczyszczykiewicz\n", 20_000, 1_500_000),
+    ],
+)
+def test_a_disk_that_holds_less_than_a_sample_of_the_text_says(tmp_path, name, row, count, room):
+    """Six bytes of text per token, as of the plainest English, would fit."""
+    (tmp_path / name).write_text(row * count)
+    settings = {"workers": 1, "val_fraction": 0}
+    with small_disk(tmp_path / "disk", room) as disk:
+        out = disk.path / "out"
+        assert len(row) * count / 6 * 4 < room
+        with pytest.raises(PrepareError, match="are needed while"):
+            prepare(tmp_path / name, out, **settings)
+        assert not out.exists()
+
+        disk.resize(4_000_000)
+        prepare(tmp_path / name, out, **settings)
+
+
+def test_a_wide_array_needs_more_room(tmp_path):
+    with small_disk(tmp_path / "disk", 3_000_000) as disk:
+        text = disk.path / "a.txt"
+        text.write_text("some text\n" * 50_000)
+        with pytest.raises(PrepareError, match="are needed while"):
+            pretokenize(text, tokenizer="bytes", dtype="int64")
+        pretokenize(text, tokenizer="bytes")
+        assert sorted(os.listdir(disk.path)) == ["a.npy", "a.tokenizer_state.json", "a.txt"]
+
+
 def test_a_worker_that_dies_names_the_file(tmp_path):
     """Whoever reads one of the texts is killed, as the kernel does where memory runs out."""
     folder = tmp_path / "texts"
@@ -283,3 +317,48 @@ def test_files_say_nothing_of_this_machine(tmp_path):
         text = (tmp_path / "out" / name).read_text()
         assert str(tmp_path) not in text
         assert os.uname().nodename not in text
+
+
+class Watching(Progress):
+    """Keeps what is said, and how many processes were there while texts were encoded."""
+
+    def __init__(self):
+        self.said = []
+        self.others = children_of(os.getpid())
+        self.processes = 0
+
+    def write(self, line):
+        self.said.append(line)
+
+    def follow(self, what, results, **total):
+        for result in results:
+            if what == "encode":
+                self.processes = max(self.processes, len(children_of(os.getpid()) - self.others))
+            yield result
+
+
+@pytest.mark.parametrize(
+    ("name", "max_ram"), [("a.jsonl.gz", "1G"), ("a.jsonl", "600M"), ("a.txt", "500M")]
+)
+def test_fewer_workers_than_asked_for_are_said_with_the_memory_for_all(tmp_path, name, max_ram):
+    """A row of a compressed file may be of any size: memory for it is kept."""
+    numbers = random.Random(0)
+    rows = b"".join(
+        b'{"text": "%s"}\n' % numbers.randbytes(200).hex().encode() for _ in range(2000)
+    )
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(rows) if name.endswith("gz") else rows)
+    settings = {"tokenizer": "bytes", "workers": 2, "unit_bytes": 100_000}
+
+    few = Watching()
+    prepare(path, tmp_path / "few", max_ram=max_ram, progress=few, **settings)
+    (said,) = [line for line in few.said if "workers" in line]
+    assert said.startswith("1 of 2 workers will run: ")
+    assert few.processes == 0  # the work is done in this one
+
+    enough = re.search(r'run=Run\(max_ram="(\d+M)"\) to run all', said)[1]
+    both = Watching()
+    prepare(path, tmp_path / "both", max_ram=enough, progress=both, **settings)
+    assert not [line for line in both.said if "workers" in line]
+    assert both.processes == 2
+    assert oracle.hashes_of_files(tmp_path / "few") == oracle.hashes_of_files(tmp_path / "both")

@@ -4,9 +4,10 @@ import gzip
 import re
 
 import pytest
-from flat import prepare
+from flat import prepare, retokenize
 
 from tokenmill.base.progress import Progress
+from tokenmill.cli import main
 from tokenmill.text.cleaning.clean import clean
 
 CODE = "def  twice(x):\n    return  2 * x\n\n\n\nprint(twice(2))\n"
@@ -73,6 +74,42 @@ def test_a_change_far_into_a_line_is_seen(tmp_path):
     before, after = re.fullmatch(r'a\.txt: "\.\.\.(.*)\.\.\." -> "\.\.\.(.*)\.\.\."', line).groups()
     assert "two  blanks word" in before
     assert "two blanks word" in after
+
+
+def test_lines_that_are_dropped_are_shown_by_the_first_of_them(tmp_path, capsys):
+    long = "a line that is very long " * 9
+    lines = ["All rights reserved.", "one", long, "two", "All rights reserved.", long, "three"]
+    (tmp_path / "a.txt").write_text("\n".join([*lines, "one", "two", "three"]) + "\n")
+    settings = {**OPTIONS, "clean": False, "dedup": "lines"}
+
+    made = prepare(tmp_path / "a.txt", tmp_path / "out", **settings, dedup_min_chars=1)
+
+    assert made.lines_dropped == 5
+    assert made.repeated_lines == ['"All rights reserved."', f'"{long[:60]}..."', '"one"']
+    assert prepare(tmp_path / "a.txt", tmp_path / "all", **OPTIONS).repeated_lines == []
+    command = ["prepare", str(tmp_path / "a.txt"), "-o", str(tmp_path / "again")]
+    command += ["--dedup", "lines", "--dedup_min_chars", "1", "--tokenizer", "bytes"]
+    with pytest.raises(SystemExit, match="0"):
+        main(command)
+    said = capsys.readouterr().err
+    assert '  lines     dropped 5 seen before, such as "All rights reserved.", "a line' in said
+
+
+def test_a_tokenizer_that_its_package_encodes_is_noted_by_every_door(tmp_path, small):
+    """Ten times slower: also callers who show no progress learn it."""
+    pytest.importorskip("tiktoken")
+    (tmp_path / "a.txt").write_text("2026 was a good year")
+    slow = {**small[0], "token_pattern": r"\p{L}+|[^\p{L}]", "workers": 1, "val_fraction": 0}
+    said = Notes()
+
+    made = prepare(tmp_path / "a.txt", tmp_path / "slow", **slow, progress=said)
+    fast = prepare(tmp_path / "a.txt", tmp_path / "fast", tokenizer="gpt2", val_fraction=0)
+    again = {name: slow[name] for name in ("tokenizer", "end_of_text", "token_pattern")}
+    turned = retokenize(tmp_path / "fast", tmp_path / "turned", workers=1, **again)
+
+    for notes in (said.said, made.notes, turned.notes):
+        assert any("is encoded by the package tiktoken: gigatoken" in note for note in notes)
+    assert not any("gigatoken" in note for note in fast.notes)
 
 
 @pytest.mark.parametrize("text", ["  ", "x" * (9 << 20), "caf\u00e9  " * (1 << 20)])

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tokens.patterns import PATTERNS
 import tokenmill
 from tokenmill.base.progress import Progress
 from tokenmill.cli import tokenmill as command_group
+from tokenmill.compat.text_file import open_text
 from tokenmill.errors import (
     BadInputError,
     CorruptShardError,
@@ -362,6 +364,17 @@ class TestAnArrayThatIsThere:
 
         assert np.load(corpus.with_suffix(".npy")).tolist() == oracle("new text")
 
+    def test_a_text_with_a_time_in_the_future_is_not_written_for_ever(self, corpus, gpt2):
+        tomorrow = time.time() + 86_400
+        os.utime(corpus, (tomorrow, tomorrow))
+        pretokenize(corpus, tokenizer=gpt2, force=True)
+
+        (result,) = pretokenize(corpus, tokenizer=gpt2)
+
+        assert result.kept
+        (train,) = open_text(corpus, ["train"], tokenizer=gpt2, say=str, warn=str)
+        assert train.num_tokens == result.tokens * 9 // 10
+
     def test_one_of_another_type_is_refused(self, corpus, gpt2):
         with pytest.raises(MismatchError, match=r"made with dtype .uint16., not .int32."):
             pretokenize(corpus, tokenizer=gpt2, dtype="int32")
@@ -386,7 +399,7 @@ class TestAnArrayThatIsThere:
     def test_one_without_a_record_of_how_it_was_made_is_refused(self, corpus, gpt2):
         corpus.with_name("corpus.tokenizer_state.json").unlink()
 
-        with pytest.raises(MismatchError, match="is of unknown fingerprint") as refused:
+        with pytest.raises(MismatchError, match="nothing says that its fingerprint is") as refused:
             pretokenize(corpus, tokenizer=gpt2)
 
         assert "force=True" in refused.value.hint
@@ -527,7 +540,7 @@ class TestATokenizerThatAllowsNoCut:
         with pytest.raises(BadInputError, match="has more than 100 bytes") as refused:
             pretokenize(tmp_path / "a.txt", tokenizer=words)
 
-        assert refused.value.hint == "name what is between documents: separator="
+        assert refused.value.hint == "say what separates documents: separator="
         assert names(tmp_path) == ["a.txt", "words.json"]
 
 

@@ -177,6 +177,6 @@ def test_shards_are_larger_where_there_would_be_too_many(settings, size, compres
 def test_a_size_that_makes_too_many_is_refused_before_the_work(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"x" * 3_100_000)
 
-    with pytest.raises(PrepareError, match=r"makes 1,033,333 shards or so; .* at most 300,000"):
+    with pytest.raises(PrepareError, match=r"makes about 1,033,333 shards; .* at most 300,000"):
         prepare(tmp_path / "a.txt", tmp_path / "out", tokens_per_shard=1, workers=1)
     assert not (tmp_path / "out").exists()

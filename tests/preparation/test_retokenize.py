@@ -62,7 +62,7 @@ def test_documents_and_splits_stay_and_ids_are_those_of_the_oracle(
         assert documents_of(tmp_path / "out", split) == wanted
     assert done.documents_in == sum(map(len, texts.values()))
     assert not done.dropped
-    assert any("the text is the same" in note for note in done.notes)
+    assert any("every document has the same text" in note for note in done.notes)
     tokenmill.verify(tmp_path / "out", full=True)
 
 
@@ -123,7 +123,7 @@ def test_a_tokenizer_that_changes_texts_is_refused(tmp_path, source):
     made.add_special_tokens(["</s>"])
     made.save(str(tmp_path / "tokenizer.json"))
 
-    with pytest.raises(PrepareError, match=r"not the same text after tokenizer.json: .* became"):
+    with pytest.raises(PrepareError, match=r"tokenizer.json does not give back the text .* became"):
         retokenize(source, tmp_path / "out", tokenizer=str(tmp_path / "tokenizer.json"))
     assert not (tmp_path / "out" / "dataset_metadata.json").exists()
 
@@ -149,7 +149,7 @@ def test_files_of_another_project_are_converted_first(tmp_path, gpt2, texts):
     with pytest.raises(TokenmillError, match="token type is unknown") as caught:
         retokenize(tmp_path, tmp_path / "out", tokenizer="bytes")
     command = f"tokenmill convert {tmp_path} OURS --to tokenmill --tokenizer gpt2 --dtype uint16"
-    assert caught.value.hint == f"say it once: {command}; then retokenize OURS"
+    assert caught.value.hint == f"state it once: {command}; then retokenize OURS"
     tokenmill.convert(tmp_path, tmp_path / "ours", to="tokenmill", dtype="uint16", tokenizer="gpt2")
 
     retokenize(tmp_path / "ours", tmp_path / "out", tokenizer="bytes")

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tokenmill.errors import (
     FormatError,
     LockedError,
     NotADatasetError,
+    PrepareError,
     SettingsMismatchError,
     TokenmillError,
 )
@@ -53,7 +55,7 @@ def test_finished_and_asked_for_again(texts, tmp_path):
     before = hashes_of_files(tmp_path / "out")
     again = prepare(texts, tmp_path / "out", **BYTES)
     assert again.train_tokens == first.train_tokens
-    assert again.notes == ["it was there already, whole"]
+    assert again.notes == ["it was complete already"]
     assert hashes_of_files(tmp_path / "out") == before
 
 
@@ -268,7 +270,7 @@ def test_a_preparation_of_another_version(corpus, small, tmp_path):
     stop_in_the_middle(arguments)
     plan = tmp_path / "out" / ".preparation" / "plan.json"
     plan.write_bytes(plan.read_bytes().replace(b'"version": 1', b'"version": 2'))
-    with pytest.raises(TokenmillError, match="another version of tokenmill began"):
+    with pytest.raises(TokenmillError, match="another version of tokenmill started"):
         prepare(**arguments)
 
 
@@ -344,6 +346,49 @@ def test_an_input_that_is_not_there(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_an_input_with_a_time_in_the_future_is_not_one_that_changed(texts, tmp_path):
+    """Which only the kernel knows: it keeps the time at which the file was last written."""
+    out = tmp_path / "out"
+    tomorrow = time.time() + 86_400
+    os.utime(texts / "a.txt", (tomorrow, tomorrow))
+    prepare(texts, out, **BYTES)
+
+    assert prepare(texts, out, **BYTES).already_there
+
+    os.utime(out / "dataset_metadata.json", (1e9, 1e9))  # made long before the text is written
+    (texts / "a.txt").write_text("That was the text of file a.\n" * 3)
+    os.utime(texts / "a.txt", (tomorrow, tomorrow))
+    with pytest.raises(SettingsMismatchError, match=r"a\.txt   changed after the dataset"):
+        prepare(texts, out, **BYTES)
+
+
+def test_a_link_where_the_work_is_done_is_refused(texts, tmp_path):
+    """What is in that folder is removed when the work is done: it must not be that of others."""
+    precious = tmp_path / "home" / "photos"
+    precious.mkdir(parents=True)
+    (precious / "one.jpg").write_text("not ours")
+    out = tmp_path / "out"
+    prepare(texts / "a.txt", out, **BYTES)
+    (out / ".preparation").symlink_to(precious.parent)
+    new = tmp_path / ".out.tokenmill-new"
+
+    for attempt in (
+        lambda: prepare(texts / "b.txt", out, append=True, **BYTES),
+        lambda: prepare(texts, out, overwrite=True, **BYTES),
+        lambda: jobs.finish(out),
+    ):
+        with pytest.raises(PrepareError, match=r"\.preparation is a link to \S*home"):
+            attempt()
+    (out / ".preparation").unlink()
+    new.symlink_to(precious.parent)
+    with pytest.raises(PrepareError, match=r"tokenmill-new is a link to"):
+        prepare(texts, out, overwrite=True, **BYTES)
+
+    assert [path.name for path in tmp_path.glob("home/**/*")] == ["photos", "one.jpg"]
+    new.unlink()
+    prepare(texts, out, overwrite=True, **BYTES)
+
+
 def test_overwrite(texts, corpus, tmp_path):
     out = tmp_path / "out"
     prepare(texts, out, **BYTES)
@@ -384,7 +429,7 @@ def test_what_a_swap_cut_short_left_is_finished_by_any_command(texts, corpus, tm
     os.rename(out, tmp_path / ".out.tokenmill-old")
     os.rename(tmp_path / "fresh", tmp_path / ".out.tokenmill-new")
     again = prepare(corpus, out, **BYTES)
-    assert again.notes == ["it was there already, whole"]
+    assert again.notes == ["it was complete already"]
     assert_nothing_stray(out)
 
 
@@ -404,6 +449,8 @@ def test_nothing_to_write(tmp_path):
     for name in "ab":
         (texts / f"{name}.txt").write_text(" \n\n")
     (texts / "empty.txt").touch()
-    with pytest.raises(TokenmillError, match=r"none of 3 documents is left.*'empty': 3"):
+    with pytest.raises(
+        TokenmillError, match=r"nothing is left to write of 3 documents \(dropped: 3 empty\)"
+    ):
         prepare(texts, tmp_path / "out", **BYTES, clean=True)
     assert not (tmp_path / "out").exists()

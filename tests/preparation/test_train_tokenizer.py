@@ -6,6 +6,7 @@ import pydoc_data.topics
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from functools import partial
 
@@ -230,6 +231,15 @@ def test_the_same_again_is_left_as_it_is(rows, trained):
     assert {path.name: path.stat().st_mtime_ns for path in trained.iterdir()} == before
 
 
+def test_an_input_with_a_time_in_the_future_has_not_changed(tmp_path):
+    (tmp_path / "a.txt").write_text("one two three one two three\n" * 9)
+    tomorrow = time.time() + 86_400
+    os.utime(tmp_path / "a.txt", (tomorrow, tomorrow))
+    for already_there in (False, True):
+        done = flat.train_tokenizer(tmp_path / "a.txt", tmp_path / "tok", vocab_size=260)
+        assert done.already_there == already_there
+
+
 def test_another_one_is_refused_unless_it_is_to_be_replaced(rows, trained, tmp_path):
     out = tmp_path / "tok"
     flat.train_tokenizer(rows, out, vocab_size=400)
@@ -297,7 +307,7 @@ def test_bad_arguments_are_refused_before_anything_is_written(rows, tmp_path, op
 
 
 def test_other_mistakes_are_named(rows, trained, tmp_path):
-    with pytest.raises(TypeError, match="give a list of tokens"):
+    with pytest.raises(TypeError, match="expected list of str"):
         flat.train_tokenizer(rows, tmp_path / "tok", special="<|a|>")
     with pytest.raises(TypeError, match="no argument 'val_fraction'"):
         flat.train_tokenizer(rows, tmp_path / "tok", val_fraction=0.1)

@@ -18,7 +18,7 @@ class Watched(Progress):
     def __init__(self):
         self.seen = {}
 
-    def follow(self, what, results, *, total, measure=None, under_way=lambda: 0):
+    def follow(self, what, results, *, under_way=lambda: 0, **options):
         for result in results:
             self.seen.setdefault(what, []).append(under_way())
             yield result

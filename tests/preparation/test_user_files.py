@@ -8,6 +8,7 @@ from flat import estimate, prepare
 from preparation.oracle import hashes_of_files
 from preparation.runs import assert_nothing_stray
 
+from tokenmill.base.progress import Progress
 from tokenmill.errors import PrepareError, SettingsMismatchError
 
 BYTES = {"tokenizer": "bytes", "workers": 1}
@@ -66,7 +67,7 @@ def test_an_input_inside_the_output_is_refused(corpus, tmp_path, how):
     assert sorted(os.listdir(tmp_path)) == ["corpus", "link", "out"]
 
 
-class Notes:
+class Notes(Progress):
     """Keeps what is said."""
 
     def __init__(self):
@@ -90,7 +91,7 @@ def test_datasets_among_the_text_are_passed_over(corpus, tmp_path, pattern):
     before = hashes_of_files(corpus / "out")
     notes = Notes()
     again = prepare(given, corpus / "out", **BYTES, progress=notes)
-    assert again.notes == ["it was there already, whole"]
+    assert again.notes == ["it was complete already"]
     assert f"(such as '{corpus / 'out'}')" in notes.said[0]
     prepare(given, corpus / "out", **BYTES, overwrite=True)
     prepare(given, tmp_path / "elsewhere", **BYTES)

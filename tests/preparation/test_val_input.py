@@ -233,7 +233,7 @@ def test_with_held_out_files_nothing_else_is_held_out_unless_asked_for(tmp_path)
     by_hash = texts_of(tmp_path / "by_hash")
     assert {name: both[name] for name in by_hash} == by_hash  # the same split as without files
 
-    with pytest.raises(SettingsMismatchError, match="val would be made of two kinds"):
+    with pytest.raises(SettingsMismatchError, match="val would hold both the files"):
         prepare(train, tmp_path / "three", val_input=held, val_fraction=0.1, **RAW)
 
 

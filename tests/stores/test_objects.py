@@ -124,6 +124,22 @@ def test_a_list_with_a_flipped_bit_is_not_believed(bucket, moto_port, endpoint, 
                 assert objects.list_below(bucket) == names
 
 
+@pytest.mark.parametrize("fault", ["cut", "flip"])
+def test_a_long_list_continues_where_it_failed(use_server, impatient, fault):
+    """One page in seventy does not arrive: of the list of 90 pages, a second one is needed."""
+    server = use_server("gcs")
+    bucket = server.make_bucket(f"pages-{fault}")
+    names = [f"{bucket}/folder/{number:04}.txt" for number in range(270)]
+    for name in names:
+        objects.put(name, b"x")
+    count = itertools.count(1)
+    with Proxy(server.port, lambda request: fault if next(count) % 70 == 0 else None) as proxy:
+        use_server("gcs", proxy.port)
+
+        assert objects.list_below(f"{bucket}/folder") == names
+    assert next(count) < 500
+
+
 def test_a_file_gives_the_same_bytes_as_the_object_wherever_it_is_read(bucket):
     data = np.random.default_rng(6).bytes(2 * BLOCK_BYTES + 12_345)
     objects.put(f"{bucket}/large", data)
@@ -208,7 +224,7 @@ def test_only_one_of_two_writers_wins(bucket, moto_port, endpoint, store):
         objects.put_if(f"{bucket}/manifest", b"first", objects.NEW)
         objects.put_if(f"{bucket}/manifest", b"first", objects.NEW)  # a retry
 
-        with pytest.raises(LockedError, match="somebody else"):
+        with pytest.raises(LockedError, match="another writer"):
             objects.put_if(f"{bucket}/manifest", b"second", objects.NEW)
         assert objects.read_all(f"{bucket}/manifest", at_most=10) == b"first"
 

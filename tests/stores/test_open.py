@@ -137,7 +137,9 @@ def test_an_object_that_is_not_what_the_manifest_says_is_never_used(bucket, on_d
     objects.put(f"{in_bucket}/{shard}", bytes(damaged))
     data = tokenmill.open(in_bucket, **cache)
 
-    with pytest.raises(CorruptShardError, match=r"shard_00000\.bin, bytes 0 to .* is not what its"):
+    with pytest.raises(
+        CorruptShardError, match=r"shard_00000\.bin, bytes 0 to .* does not match its"
+    ):
         data.tokens(0, 10)
     objects.put(f"{in_bucket}/{shard}", bytes(damaged[:-2]))
     with pytest.raises(TokenmillError, match=r"shard_00000\.bin"):

@@ -83,7 +83,7 @@ def test_numbered_jobs_share_the_way_to_a_bucket(corpus, bucket, expected, tmp_p
 def test_the_same_command_again_says_that_it_is_there_and_another_is_refused(
     corpus, bucket, tmp_path
 ):
-    for note in ([], ["it was there already, whole"]):
+    for note in ([], ["it was complete already"]):
         outcome = flat.prepare(
             corpus, f"{bucket}/data", work_dir=tmp_path / "w", val_fraction=0, **SETTINGS
         )
@@ -186,7 +186,7 @@ def test_a_dataset_that_somebody_else_finished_first_is_not_replaced(
 
     with Proxy(moto_port, somebody_else) as proxy:
         endpoint(proxy.address)
-        with pytest.raises(LockedError, match="somebody else"):
+        with pytest.raises(LockedError, match="another writer"):
             flat.prepare(corpus, f"{bucket}/data", work_dir=tmp_path / "w", **SETTINGS)
     endpoint()
 
@@ -203,7 +203,7 @@ def test_objects_are_found_by_name_prefix_and_glob_like_files(remote_corpus, cor
     assert names(f"{remote_corpus}/**/*.jsonl*") == names(
         f"{remote_corpus}/a.jsonl", f"{remote_corpus}/sub/"
     )
-    with pytest.raises(PrepareError, match="nothing that can be read"):
+    with pytest.raises(PrepareError, match="there is nothing to read"):
         names(f"{remote_corpus}/*.parquet")
     with pytest.raises(PrepareError, match="given twice"):
         names(f"{remote_corpus}/a.jsonl", f"{remote_corpus}/*.jsonl")

@@ -371,7 +371,7 @@ class TestTokenizerJson:
     def test_an_unclear_end_of_text_is_asked_for(self, tmp_path, train_bpe, added):
         train_bpe(TEXT, added=added).save(str(tmp_path / "tokenizer.json"))
 
-        with pytest.raises(FormatError, match="which token ends a text is not clear") as caught:
+        with pytest.raises(FormatError, match="it is not clear which token ends a text") as caught:
             load(str(tmp_path / "tokenizer.json"))
 
         assert "end_of_text=" in caught.value.hint

@@ -1,8 +1,12 @@
 """Loading by name and by path: what is known is found, what is not is refused with a way out."""
 
+import base64
 import hashlib
+import itertools
+import json
 
 import pytest
+from tokens.plain_bpe import PRINTABLE
 
 from tokenmill.errors import FormatError
 from tokenmill.tokens import tiktoken_file
@@ -136,3 +140,77 @@ def test_a_state_that_is_not_whole_is_refused(state):
 def test_the_names_are_those_of_the_published_encodings():
     """They are written down apart, so that a name is known before its family is imported."""
     assert tuple(tiktoken_file.ENCODINGS) == ENCODINGS
+
+
+GREETING = "Hello, world! <|endoftext|> It's 1234 times   \u00fcber-\U0001f600\n\n\tdone " * 3
+
+
+@pytest.fixture
+def two_files(tmp_path, train_bpe):
+    """A folder as `save_pretrained` of a slow tokenizer, or `model.save`, writes it."""
+    made = train_bpe(GREETING * 5, size=350)
+    folder = tmp_path / "gpt2_tokenizer"
+    folder.mkdir()
+    made.model.save(str(folder))
+    assert {path.name for path in folder.iterdir()} == {"vocab.json", "merges.txt"}
+    return folder, made
+
+
+def test_a_folder_with_vocab_json_and_merges_txt_is_read(two_files):
+    folder, made = two_files
+    made.encode_special_tokens = True  # the characters of a special token are text
+
+    for name in (folder, str(folder), f"{folder}/", folder / "vocab.json"):
+        tokenizer = load(name)
+        assert tokenizer.encode(GREETING).tolist() == made.encode(GREETING).ids
+    assert tokenizer.decode(tokenizer.encode(GREETING)).decode() == GREETING
+    assert tokenizer.end_of_text_id == made.token_to_id("<|endoftext|>")
+    assert tokenizer.name == "gpt2_tokenizer"
+    assert from_state(tokenizer.state()).fingerprint == tokenizer.fingerprint
+
+
+def test_the_two_files_of_gpt2_are_gpt2(tmp_path, rank_file):
+    """Made here from its ranks: a merge is the last step of making a token from its bytes."""
+    ranks = {
+        base64.b64decode(token): int(rank)
+        for token, rank in map(bytes.split, rank_file.splitlines())
+    }
+    letters = {byte: chr(byte) for byte in PRINTABLE}
+    letters |= {
+        byte: chr(256 + n) for n, byte in enumerate(b for b in range(256) if b not in letters)
+    }
+    spell = lambda token: "".join(letters[byte] for byte in token)  # noqa: E731
+    merges = []
+    for token, rank in sorted(ranks.items(), key=lambda item: item[1])[256:]:
+        parts = [bytes([byte]) for byte in token]
+        while len(parts) > 2:
+            pairs = [ranks.get(a + b, rank) for a, b in itertools.pairwise(parts)]
+            at = pairs.index(min(pairs))
+            parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        merges.append(f"{spell(parts[0])} {spell(parts[1])}")
+    vocab = {spell(token): rank for token, rank in ranks.items()} | {"<|endoftext|>": 50256}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+    (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]), "utf-8")
+
+    assert load(tmp_path).fingerprint == load("gpt2").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("vocab.json", "[]", "vocab.json"),
+        ("vocab.json", "{", "vocab.json"),
+        ("merges.txt", None, r"there is no .*merges.txt"),
+        ("merges.txt", "#version: 0.2\na b c\n", "gpt2_tokenizer"),
+        ("merges.txt", "#version: 0.2\nq \u0120nothing\n", "gpt2_tokenizer"),
+        ("tokenizer_config.json", '{"tokenizer_class": "Qwen2Tokenizer"}', "Qwen2Tokenizer"),
+    ],
+)
+def test_what_is_not_the_two_files_of_gpt2_is_refused(two_files, file, content, message):
+    folder, _ = two_files
+    (folder / file).unlink(missing_ok=True)
+    if content is not None:
+        (folder / file).write_text(content)
+
+    with pytest.raises(FormatError, match=message):
+        load(folder)

@@ -37,6 +37,19 @@ def test_what_was_saved_comes_back(tmp_path):
     assert read.optimizer["param_groups"] == [{"lr": 0.1}]
 
 
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(tmp_path, synced):
+    """Each of its files, then their folder, then the folder of checkpoints, then `latest`."""
+    save(tmp_path, 7)
+
+    *inside, _, _ = names = [os.path.basename(path) for path in synced[1:]]
+    *files, folder, name = inside
+    assert {*files} == {"model.pt", "optimizer.pt", "state.json"}
+    assert folder.startswith(".step_00000007.")
+    assert name == "checkpoints"
+    assert names[-2].startswith(".latest.")
+    assert names[-1] == "checkpoints"
+
+
 def test_a_run_without_checkpoints_has_no_latest(tmp_path):
     assert latest(tmp_path) is None
 
@@ -131,3 +144,47 @@ def test_latest_cannot_point_elsewhere(tmp_path):
 
     with pytest.raises(FormatError, match="expected the name of a checkpoint"):
         latest(tmp_path)
+
+
+@pytest.mark.parametrize("changed", [{"step": 90}, {"files": {}}, {"loader": {"position": 1}}])
+def test_a_state_that_was_edited_is_refused(tmp_path, changed):
+    folder = save(tmp_path, 10)
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({**state, **changed}, indent=1))
+
+    with pytest.raises(CorruptShardError, match=r"state\.json is not the file that was saved"):
+        checkpoint.load(folder)
+
+
+def test_a_checkpoint_under_the_name_of_another_step_is_refused(tmp_path):
+    folder = save(tmp_path, 10).rename(tmp_path / "checkpoints" / "step_00000090")
+
+    with pytest.raises(FormatError, match=r"is of step 10, and its folder is named step_00000090"):
+        checkpoint.load(folder)
+
+
+def names(run_dir):
+    return sorted(path.name for path in (run_dir / "checkpoints").glob("step_*"))
+
+
+def test_after_going_back_the_abandoned_checkpoints_go_first(tmp_path):
+    for step in (10, 20, 30, 40):
+        save(tmp_path, step, keep=3)
+    mine = tmp_path / "checkpoints" / "step_00000010_of_mine"
+    mine.mkdir()
+    (tmp_path / "checkpoints" / "latest").write_text("step_00000020\n")
+
+    checkpoint.remove_leftovers(tmp_path, keep=3)
+    assert names(tmp_path) == [mine.name, "step_00000020", "step_00000030", "step_00000040"]
+    save(tmp_path, 25, keep=3)
+    assert names(tmp_path) == [mine.name, "step_00000020", "step_00000025"]
+    for step in (35, 45):
+        save(tmp_path, step, keep=3)
+    assert names(tmp_path) == [mine.name, "step_00000025", "step_00000035", "step_00000045"]
+
+
+def test_steps_of_nine_digits_come_after_those_of_eight(tmp_path):
+    for step in (99_999_998, 99_999_999, 100_000_000):
+        save(tmp_path, step, keep=2)
+
+    assert names(tmp_path) == ["step_100000000", "step_99999999"]

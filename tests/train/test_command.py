@@ -32,6 +32,7 @@ def test_training_shows_loss_speed_and_waiting(trained):
     assert "3 of 3, loss" in result.stderr
     assert "tokens/s, waiting for data" in result.stderr
     assert "val_loss" in result.stderr
+    assert "; a step of 256 tokens takes " in result.stderr
 
 
 def test_sample_writes_to_stdout(trained):
@@ -120,3 +121,15 @@ def test_own_memory_does_not_grow_with_the_data(tmp_path):
     assert done.returncode == 0, done.stderr
     small, large = (int(kilobytes) / 1024 for kilobytes in done.stdout.split())
     assert large - small < 50
+
+
+def test_flags_of_other_scripts_are_taken_with_a_note(trained, tmp_path):
+    settings = {**TINY, "max_iters": 1, "out_dir": tmp_path, "model_name": "w", "vocab_size": 300}
+    more = ("--num_workers", "8", "--prefetch-factor=4")
+
+    result = invoke("train", "--input_file", str(tmp_path / "text.txt"), *flags(settings), *more)
+
+    assert result.exit_code == 0, result.output
+    assert "num_workers and prefetch_factor are not needed: one thread reads" in result.stderr
+    assert "300 ids of bytes" in result.stderr
+    assert "--num_workers" not in invoke("train", "--help").output

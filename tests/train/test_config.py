@@ -47,11 +47,19 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path):
         ({"dtype": 16}, "dtype is 16; expected uint16 or .* or None"),
         ({"compile": None}, "compile is None; expected auto or on or off"),
         ({"model_name": "../x"}, "not the name of a folder"),
+        ({"grad_clip": -1}, "grad_clip is -1; expected a number of at least 0"),
     ],
 )
 def test_a_setting_that_cannot_be_is_named(tmp_path, values, words):
     with pytest.raises(ValueError, match=words):
         load_config(write(tmp_path / "c.json", **values), {})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1])
+@pytest.mark.parametrize("name", ["learning_rate", "min_learning_rate", "weight_decay", "beta2"])
+def test_a_rate_that_is_no_number_is_named(name, value):
+    with pytest.raises(ValueError, match=f"{name} is {value}; expected a number of at least 0"):
+        load_config(None, {name: value})
 
 
 def test_every_setting_has_a_text_for_the_help_of_its_flag():

@@ -25,7 +25,7 @@ def test_a_falling_loss_falls_on_the_page():
         draw_losses('a <run> & "more"', {"training": train, "val": [(0, 10.0), (49, 1.0)]})
     )
 
-    corners = coordinates(svg, "train")
+    corners = coordinates(svg, "curve p0")
     assert len(corners) == 50
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(corners))
     assert "prefers-color-scheme: dark" in svg.find(SVG + "style").text

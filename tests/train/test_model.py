@@ -1,10 +1,12 @@
 """The GPT: causal, blind across documents when asked to be, and small enough to learn by heart."""
 
 import itertools
+import math
 
 import pytest
 import torch
 
+from tokenmill.errors import TokenmillError
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.model import GPT, generate, learning_rate_at, make_optimizer
 
@@ -111,3 +113,11 @@ def test_the_learning_rate_rises_falls_and_stays():
     assert rates[60] == pytest.approx(0.55)  # half-way down a cosine is the middle
     assert all(a >= b for a, b in itertools.pairwise(rates[10:]))
     assert rates[110:] == [0.1] * 20
+
+
+def test_weights_that_give_no_probabilities_are_named(model, ids):
+    with torch.no_grad():
+        model.embed.weight.fill_(math.inf)
+
+    with pytest.raises(TokenmillError, match="its weights are too large"):
+        generate(model, ids[0, :4], 2)

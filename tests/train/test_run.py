@@ -7,15 +7,24 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from flat import prepare
-from train_runs import TINY, losses, text, val_losses
+from train_runs import ROOT, TINY, losses, text, val_losses
 
 from tokenmill.compat.text_file import encode_text
 from tokenmill.dataset import open as open_tokens
-from tokenmill.errors import LockedError, MismatchError, MissingExtraError, TokenmillError
+from tokenmill.errors import (
+    LockedError,
+    MismatchError,
+    MissingExtraError,
+    TokenizerMismatchError,
+    TokenmillError,
+)
 from tokenmill.preparation.pretokenize import pretokenize
 from tokenmill.tokens.load_tokenizer import load
-from tokenmill.train import sample, train
+from tokenmill.train import TrainConfig, sample, train
+from tokenmill.train.config import load_config
+from tokenmill.train.run_data import open_data
 
 
 @pytest.fixture
@@ -98,7 +107,7 @@ def test_every_validation_set_is_evaluated_and_reported(corpus, capsys):
     picture = (result.run_dir / "loss.svg").read_text()
     assert f">val_late {found['val_late'][-1]:.3f}<" in picture
     page = (result.run_dir / "run.html").read_text()
-    assert f'<td>val_late</td><td class="n">{found["val_late"][-1]:.4f}</td>' in page
+    assert f"</i>val_late</td><td>{found['val_late'][-1]:.4f}</td>" in page
 
     only = train(
         {**TINY, "out_dir": str(corpus / "runs"), "model_name": "only", "max_iters": 1},
@@ -228,12 +237,55 @@ def test_a_loss_that_is_not_a_number_stops_and_names_its_windows(corpus):
             corpus,
             "nan",
             train_data_path=str(corpus / "files" / "tokens.npy"),
-            learning_rate=1e30,
+            learning_rate=1e14,
             grad_clip=0.0,
         )
     rows = [json.loads(r) for r in (corpus / "runs/nan/metrics.jsonl").read_text().splitlines()]
     assert "tokens.npy from token" in rows[-1]["windows"][0]
     assert not (corpus / "runs/nan/checkpoints").exists()
+
+
+def weights_of(run_dir):
+    for folder in sorted((run_dir / "checkpoints").glob("step_*")):
+        yield folder.name, torch.load(folder / "model.pt", weights_only=True).values()
+
+
+def test_gradients_that_are_not_finite_never_reach_a_checkpoint(corpus):
+    """At this learning rate they overflow in step 3, whose loss is finite."""
+    source = {"train_data_path": str(corpus / "files" / "tokens.npy"), "learning_rate": 1e6}
+    often = {"warmup_iters": 0, "checkpoint_interval": 1, "keep_checkpoints": 9, "eval_interval": 0}
+    with pytest.raises(TokenmillError, match="norm of the gradients of step 3 is") as stopped:
+        run(corpus, "inf", **source, **often)
+
+    saved = dict(weights_of(corpus / "runs" / "inf"))
+    assert list(saved) == ["step_00000001", "step_00000002"]
+    assert all(tensor.isfinite().all() for tensors in saved.values() for tensor in tensors)
+    assert (corpus / "runs/inf/checkpoints/latest").read_text() == "step_00000002\n"
+    assert 'resume=True with skip_steps="2" continues without them' in stopped.value.hint
+    rows = [json.loads(r) for r in (corpus / "runs/inf/metrics.jsonl").read_text().splitlines()]
+    assert "norm of the gradients" in rows[-1]["event"]
+    # The advice, taken: what was skipped before is skipped again.
+    again = {"out_dir": str(corpus / "runs"), "model_name": "inf", "skip_steps": "2"}
+    with pytest.raises(TokenmillError, match=r"step 3 is") as stopped:
+        train(again, resume=True, quiet=True)
+    assert 'skip_steps="2,3"' in stopped.value.hint
+    assert "a lower learning_rate=" in stopped.value.hint
+
+
+def test_weights_that_are_not_finite_are_not_saved(corpus):
+    source = {"train_data_path": str(corpus / "files" / "tokens.npy"), "max_iters": 1}
+    with pytest.raises(TokenmillError, match="weights after step 1 give no finite loss"):
+        run(
+            corpus,
+            "w",
+            **source,
+            warmup_iters=0,
+            beta1=0.0,
+            learning_rate=3.39e38,
+            weight_decay=1.0,
+        )
+
+    assert not (corpus / "runs/w/checkpoints").exists()
 
 
 def test_a_skipped_step_of_the_data_is_not_trained_on(corpus):
@@ -280,6 +332,93 @@ def test_a_stale_npy_beside_the_text_is_refused(corpus):
 
     with pytest.raises(MismatchError, match=r"text\.npy is older than .*text\.txt"):
         run(corpus, "stale", input_file=str(corpus / "text.txt"))
+
+
+@pytest.mark.parametrize("tokenizer", ["bytes", "chars"])
+def test_a_npy_beside_the_text_is_read_with_the_tokenizer_that_made_it(corpus, tokenizer):
+    pretokenize(corpus / "text.txt", tokenizer=tokenizer)
+    source = {"input_file": str(corpus / "text.txt"), "max_iters": 2}
+
+    own = run(corpus, "own", tokenizer=None, **source)
+    named = run(corpus, "named", tokenizer=tokenizer, **source)
+
+    state = json.loads((own.run_dir / "tokenizer_state.json").read_text())
+    assert state["kind"] == tokenizer
+    assert losses(own.run_dir) == losses(named.run_dir)
+    with pytest.raises(TokenizerMismatchError, match=r"text\.npy was made with a tokenizer of"):
+        run(corpus, "other", tokenizer="gpt2", **source)
+
+
+def test_a_text_is_trained_on_by_its_characters(corpus):
+    source = {"input_file": str(corpus / "text.txt"), "max_iters": 2, "tokenizer": "chars"}
+
+    result = run(corpus, "chars", **source)
+    again = train(
+        {**TINY, **source, "out_dir": str(corpus / "runs"), "model_name": "chars", "max_iters": 3},
+        resume=True,
+        quiet=True,
+    )
+
+    state = json.loads((result.run_dir / "tokenizer_state.json").read_text())
+    assert state["characters"] == "".join(sorted(set(text())))
+    assert again.step == 3
+    assert sample(result.run_dir, "7: the", device="cpu").startswith("7: the")
+
+
+def test_a_larger_vocabulary_keeps_the_tokenizer_and_its_padding_is_never_drawn(corpus):
+    (corpus / "lines.txt").write_text(text(300))
+    prepare(corpus / "lines.txt", corpus / "data", tokenizer="bytes", workers=1, val_fraction=0.2)
+    source = {"dataset_dir": str(corpus / "data"), "tokenizer": None, "vocab_size": 1024}
+
+    result = run(corpus, "padded", max_iters=1, sample_tokens=200, **source)
+
+    # Three of four ids are padding: of 200 that are drawn at random, some would be.
+    assert "bytes" in (result.run_dir / "tokenizer_state.json").read_text()
+    assert sample(result.run_dir, "the", max_new_tokens=200, device="cpu").startswith("the")
+    rows = (json.loads(r) for r in (result.run_dir / "metrics.jsonl").read_text().splitlines())
+    assert all("val_bits_per_byte" in row for row in rows if "val_loss" in row)
+
+
+def test_a_dataset_of_characters_may_be_named_so(corpus):
+    (corpus / "lines.txt").write_text(text(300))
+    prepare(corpus / "lines.txt", corpus / "data", tokenizer="chars", workers=1, val_fraction=0.2)
+    config = TrainConfig(dataset_dir=str(corpus / "data"), tokenizer="chars", block_size=32)
+
+    assert open_data(config, lambda words: None).tokenizer.characters == "".join(
+        sorted(set(text(300)))
+    )
+
+
+def test_training_and_validation_by_different_tokenizers_are_refused(corpus):
+    for name, tokenizer in (("a", "bytes"), ("b", "chars")):
+        (corpus / f"{name}.txt").write_text(text(200))
+        pretokenize(corpus / f"{name}.txt", tokenizer=tokenizer)
+    files = {"train_data_path": str(corpus / "a.npy"), "val_data_path": str(corpus / "b.npy")}
+
+    with pytest.raises(
+        TokenizerMismatchError, match="different tokenizers: train bytes, val chars"
+    ):
+        run(corpus, "two", tokenizer=None, **files)
+
+
+@pytest.mark.parametrize(
+    ("size", "tokenizer"), [(50_304, "gpt2"), (50_257, "gpt2"), (50_432, None)]
+)
+def test_ids_without_a_name_are_those_of_gpt2_if_the_vocabulary_is(corpus, size, tokenizer):
+    config = TrainConfig(train_data_path=str(corpus / "files" / "tokens.npy"), vocab_size=size)
+
+    data = open_data(config, lambda words: None)
+
+    assert getattr(data.tokenizer, "name", None) == tokenizer
+    assert data.vocab_size == size
+
+
+def test_the_settings_for_one_h100_pad_the_vocabulary_and_keep_the_tokenizer(corpus):
+    path = {"train_data_path": str(corpus / "files" / "tokens.npy"), "block_size": 64}
+
+    data = open_data(load_config(str(ROOT / "configs" / "h100.json"), path), lambda words: None)
+
+    assert (data.vocab_size, data.tokenizer.name) == (50_304, "gpt2")
 
 
 def test_tensorboard_gets_the_numbers_when_asked(corpus):

@@ -16,7 +16,12 @@ import tokenmill
 from tokenmill import BatchLoader, Mixture
 from tokenmill.cli import main
 from tokenmill.edits import Add, Ban, Reweight, Skip
-from tokenmill.errors import OrderMismatchError, SettingsMismatchError, TokenmillError
+from tokenmill.errors import (
+    MismatchError,
+    OrderMismatchError,
+    SettingsMismatchError,
+    TokenmillError,
+)
 from tokenmill.train import train
 from tokenmill.train.edits_file import RunEdits, edits_of_run, words_of
 from tokenmill.train.run_data import open_run
@@ -147,7 +152,8 @@ def test_a_run_on_a_mixture_is_edited_resumed_and_looked_up(base, tmp_path, caps
         main(["when", paths["crawl"], "--document", "3", "--run", str(run), "--json"])
     (shown,) = json.loads(capsys.readouterr().out)["documents"]
     assert shown["source"] == "crawl"
-    assert [visit["step"] for visit in [*shown["visits"], *shown["to_come"]]] == steps
+    shown_steps = [visit["step"] for visit in [*shown["visits"], *shown["to_come"]]]
+    assert shown_steps == [step for step in steps if step < 20]  # the run ends there
     with pytest.raises(SettingsMismatchError, match="weights"):
         train({**again, "weights": "web=1,crawl=1"}, resume=True, quiet=True)
 
@@ -158,14 +164,13 @@ def test_the_use_of_one_shard_is_said_in_words():
         next(loader)
     page = trained_part(loader)
 
-    assert "the tokens of its 1 shard were a target 0.6 to 0.6 times" in page
-    assert "1 shards" not in page
+    assert "6 samples of data, 0.6 epochs. The tokens of a shard were a target 0.6 to 0.6" in page
 
 
 def test_a_mixture_of_different_tokenizers_is_refused(base, tmp_path):
     np.arange(9000, dtype=np.uint16).tofile(tmp_path / "ids.bin")
     mixture = f"web={base / 'web'},ids={tmp_path / 'ids.bin'}"
-    with pytest.raises(ValueError, match="different tokenizers: web bytes, ids gpt2"):
+    with pytest.raises(MismatchError, match="tokenizers: train_web bytes, train_ids gpt2"):
         train(
             {**SETTINGS, "mixture": mixture, "weights": "web=1,ids=1"},
             out_dir=str(tmp_path),
@@ -222,12 +227,12 @@ class Asks:
     """A stop request that stops nothing, and asks the run for edits after some steps."""
 
     def __init__(self, run, lines):
-        self.run, self.lines, self.steps = run, lines, 0
+        self.run, self.lines, self.looks = run, lines, 0
 
     @property
     def asked(self):
-        self.steps += 1
-        for line in self.lines.pop(self.steps, []):
+        self.looks += 1  # a step looks twice: before it, and before its forward pass
+        for line in self.lines.pop(self.looks / 2, []):
             with (self.run / "edits.jsonl").open("a") as file:
                 file.write(f"{line}\n")
 

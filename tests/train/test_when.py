@@ -88,6 +88,35 @@ def document(data, number):
     return data.tokens(*data.document_range(number))
 
 
+def test_steps_to_come_end_with_the_run(run, tmp_path, capsys):
+    """At its end none is to come; at step 25 those of the epoch, up to the last of 31."""
+    data, served = batches(run)
+    block, rows = SETTINGS["block_size"], SETTINGS["global_batch_size"]
+    num_windows = (data.num_tokens - 1) // block
+    shutil.copytree(run, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "run" / "checkpoints" / "latest").write_text("step_00000025\n")
+    seen = set()
+    for document in range(data.num_documents):
+        _, at_the_end = when(run, "--document", str(document), capsys=capsys)
+        _, before = when(tmp_path, "--document", str(document), capsys=capsys)
+
+        start, stop = data.document_range(document)
+        expected = {
+            batch.step
+            for batch in served[26:]
+            for row, first in enumerate(batch.starts + 1)
+            if first < stop and first + block > start
+            if (batch.step * rows + row) // num_windows == 26 * rows // num_windows
+        }
+        assert at_the_end["documents"][0]["to_come"] == []
+        (found,) = before["documents"]
+        assert {visit["step"] for visit in found["to_come"]} == expected
+        assert list(found["checkpoints"]) == [f"step_{step:08d}" for step in range(5, 26, 5)]
+        seen |= expected
+    assert 4 * num_windows > 31 * rows  # the epoch does not end before the run
+    assert seen == {26, 27, 28, 29, 30}
+
+
 def test_it_prints_words(run, capsys):
     with pytest.raises(SystemExit):
         main(["when", str(run / "data"), "--run", str(run / "run"), "--text", "mill"])

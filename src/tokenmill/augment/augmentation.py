@@ -55,7 +55,9 @@ class Rows(RowGroup):
     @property
     def fixed(self) -> np.ndarray:
         """(R, T + 1) bool: special ids and padding, which must stay as they are."""
-        is_fixed: np.ndarray = self.ids.are_special(self.tokens) | self.padding
+        # Ids above the table are like its last, which is not special.
+        is_special = self.ids.special_table.take(self.tokens, mode="clip") & (self.tokens >= 0)
+        is_fixed: np.ndarray = is_special | self.padding
         return is_fixed
 
     @property
@@ -149,14 +151,7 @@ class OwnFunction(Augmentation):
         before = rows.tokens.copy()
         rows.random = random
         found = np.asarray(self.function(rows))
-        self._check(found, before, fixed, rows.ids.largest)
-        rows.tokens = np.ascontiguousarray(found, before.dtype)
-        if rows.banned is not None:  # the function may have moved tokens: none of these rows counts
-            rows.banned = np.broadcast_to(rows.banned.any(axis=1, keepdims=True), found.shape)
-
-    def _check(
-        self, found: np.ndarray, before: np.ndarray, fixed: np.ndarray, largest: int
-    ) -> None:
+        largest = rows.ids.largest
         which = f"the augmentation {self.name!r} (version {self.version})"
         if found.shape != before.shape or found.dtype.kind not in "iu":
             raise ValueError(
@@ -175,3 +170,6 @@ class OwnFunction(Augmentation):
                 f"{which} changed the id {before[row, column]} at row {row}, column {column}, "
                 "which is special or padding; leave tokens as they are where rows.fixed is True"
             )
+        rows.tokens = np.ascontiguousarray(found, before.dtype)
+        if rows.banned is not None:  # the function may have moved tokens: none of these rows counts
+            rows.banned = np.broadcast_to(rows.banned.any(axis=1, keepdims=True), found.shape)

@@ -6,7 +6,7 @@ ids: a run that resumes changes rows in the same way, or is refused.
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,8 @@ class Augmenter:
         rules = settings.order
         ids = KnownIds.of(datasets, rules.begin_token, settings.form)
         bound = tuple(each.bound(ids) for each in augmentations)
-        ids = ids.with_special(id for each in bound for id in each.added_ids())
+        added = {id for each in bound for id in each.added_ids()}
+        ids = replace(ids, special=tuple(sorted({*ids.special, *added})))
         return cls(bound, ids, rules.seed, not settings.shows_documents)
 
     @property

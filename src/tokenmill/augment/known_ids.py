@@ -1,8 +1,8 @@
 """The ids that no augmentation touches, sentinels by their names, and ids drawn at random."""
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -51,9 +51,6 @@ class KnownIds:
             padding=datasets[0].end_of_text_id or 0,
             largest=largest,
         )
-
-    def with_special(self, ids: Iterable[int]) -> "KnownIds":
-        return replace(self, special=tuple(sorted({*self.special, *ids})))
 
     def find(self, argument: str, given: int | None, names: Sequence[str], how: str = "") -> int:
         """The id that was given, or that of the one token of these names which the data has.
@@ -112,10 +109,6 @@ class KnownIds:
         table = np.zeros(max(self.special, default=-1) + 2, bool)
         table[list(self.special)] = True
         return table
-
-    def are_special(self, tokens: np.ndarray) -> np.ndarray:
-        """True for each special token; ids above the table are like its last, which is not."""
-        return self.special_table.take(tokens, mode="clip") & (tokens >= 0)
 
     def to_json(self) -> list[list[int]]:
         """The special ids as runs [first, last]: hundreds are often one run."""

@@ -4,6 +4,7 @@ A file is written under a temporary name in the same folder and renamed when it 
 a killed process leaves under such a name is waste, and `is_temporary` knows it.
 """
 
+import errno
 import os
 import re
 import secrets
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+from tokenmill.errors import TokenmillError
 
 DAY = 24 * 60 * 60
 _TEMPORARY = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -32,10 +35,13 @@ def new_file(path: Path, *, durable: bool = False, make_folder: bool = True) -> 
         with open(os.open(temporary, flags, 0o666), "w+b") as file:
             yield file
             if durable:
-                sync_open_file(file)
+                sync_open_file(file, path)
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.filename == str(temporary):
+            error.filename = str(path)  # the name that the caller knows
         raise
     if durable:
         sync_folder(path.parent)
@@ -96,6 +102,15 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def was_written_after(path: str | os.PathLike[str], moment: int) -> bool:
+    """Return True if a file was written after this time, in nanoseconds.
+
+    Its own time may be in the future: that of its inode, which only the kernel sets, is not.
+    """
+    about = os.stat(path)
+    return min(about.st_mtime_ns, about.st_ctime_ns) > moment
+
+
 def temporary_beside(path: Path) -> Path:
     """Return a name in the same folder that nobody else uses."""
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -114,19 +129,33 @@ def remove_abandoned(path: Path) -> None:
                 begun.unlink()
 
 
-def sync_open_file(file: IO[bytes]) -> None:
+def sync_open_file(file: IO[bytes], path: Path | str | None = None) -> None:
     """Return when all that was written to this file is on the disk."""
     file.flush()
-    os.fsync(file.fileno())
+    sync_descriptor(file.fileno(), path or file.name)
 
 
 def sync_file(path: Path | str) -> None:
     """Return when this file or folder is on the disk; an OSError means that it may be lost."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        sync_descriptor(descriptor, path)
     finally:
         os.close(descriptor)
+
+
+def sync_descriptor(descriptor: int, path: Path | str) -> None:
+    """Return when what is open as this is on the disk; errors name its path."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        error.filename = str(path)
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+        raise TokenmillError(
+            f"{path} is on a file system that cannot sync it: fsync says {error.strerror!r}",
+            hint="after a power failure it may be lost; write to a local disk, then copy it there",
+        ) from error
 
 
 def sync_folder(folder: Path | str) -> None:

@@ -47,18 +47,6 @@ def tag(element: str, /, *children: object, **attributes: Any) -> Html:
     return Html(f"<{' '.join(words)}>{end}")
 
 
-def whole_page(title: str, head: Html, body: Html) -> str:
-    """Return an HTML document; `head` is added to the usual head."""
-    usual = join(
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title),
-    )
-    page = tag("html", tag("head", usual, head), body, lang="en")
-    return f"<!doctype html>\n{page}\n"
-
-
 def number(value: float) -> str:
     """Write a coordinate: short, and the same on every machine."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -107,11 +107,13 @@ class Progress(AbstractContextManager["Progress"]):
         total: int,
         measure: Callable[[Result], tuple[int, int]] | None = None,
         under_way: Callable[[], int] = lambda: 0,
+        was_done: Callable[[Result], bool] = lambda result: False,
     ) -> Iterator[Result]:
         """Yield results as they come.
 
         `measure` returns the bytes read and the tokens made of one result; without it, results are
-        counted. `under_way` returns the bytes read for results that are still to come.
+        counted. `under_way` returns the bytes read for results that are still to come. The rate
+        leaves out what `was_done` by an earlier run.
         """
         meter = self.begin(what, total, in_bytes=measure is not None)
         meter.under_way = under_way
@@ -120,7 +122,10 @@ class Progress(AbstractContextManager["Progress"]):
             for result in results:
                 more, made = measure(result) if measure else (1, 0)
                 num_tokens += made
-                meter.advance(more, plural(num_tokens, "token") if num_tokens else "")
+                if was_done(result):
+                    meter.skip(more)
+                else:
+                    meter.advance(more, plural(num_tokens, "token") if num_tokens else "")
                 yield result
 
     @contextmanager

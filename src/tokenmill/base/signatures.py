@@ -1,17 +1,24 @@
-"""Keyword arguments that are declared once and shown everywhere: fields of `Settings`, say.
+"""Arguments of public functions: declared once and shown everywhere, compared with their types.
 
 `help()`, completion and `inspect.signature` list every keyword with its default. Type checkers see
-the same names through `Unpack` of a TypedDict.
+the same names through `Unpack` of a TypedDict. A value that the annotation does not allow is
+refused by its name before anything is done: callers without a type checker are told as well.
 """
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin
+import numbers
+import os
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from tokenmill.base.suggest import did_you_mean
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_NAMES = {types.NoneType: "None", os.PathLike: "path", Mapping: "dict", Callable: "function"}
+_NAMES |= dict.fromkeys((Collection, Iterable, Sequence), "list")
 
 
 def takes_keywords_of(
@@ -33,14 +40,24 @@ def takes_keywords_of(
                 kind = parameter.kind if by_place else parameter.KEYWORD_ONLY
                 params[name] = parameter.replace(kind=kind)
 
+        called = f"{function.__qualname__.removesuffix('.__init__')}()"
+
+        def checked_value(name: str, value: object) -> object:
+            if name not in params:
+                suggestion = _field_of(name, params) or did_you_mean(name, params)
+                raise TypeError(f"{called} has no argument {name!r}{suggestion}")
+            options = options_of(params[name].annotation)
+            kinds = [type(each) if isinstance(each, str) else each for each in options]
+            for form in (value, _plain(value)):
+                if any(_allows(kind, form) for kind in kinds):
+                    return form
+            raise TypeError(f"{called}: {expected(name, value, options)}")
+
         @functools.wraps(function)
         def checked(*args: Any, **keywords: Any) -> Any:
-            for name in keywords:
-                if name not in params:
-                    called = function.__qualname__.removesuffix(".__init__")
-                    suggestion = _field_of(name, params) or did_you_mean(name, params)
-                    raise TypeError(f"{called}() has no argument {name!r}{suggestion}")
-            return function(*args, **keywords)
+            by_name = zip(params, args, strict=False)  # too many are Python's to refuse
+            args = (*(checked_value(*pair) for pair in by_name), *args[len(params) :])
+            return function(*args, **{n: checked_value(n, value) for n, value in keywords.items()})
 
         # Set on the wrapper: `inspect.signature` believes it, also through a class.
         checked.__signature__ = own.replace(parameters=list(params.values()))  # type: ignore[attr-defined]
@@ -67,22 +84,92 @@ def refuse_fields(called: str, options: object, *names: str) -> None:
             raise ValueError(f"{called}() does not use {name} of {kind}; leave it out")
 
 
+def checks_arguments(function: Function) -> Function:
+    """Refuse unknown keywords, and values that the annotations do not allow, by their names."""
+    return takes_keywords_of(function)(function)
+
+
+def check_fields(settings: Any) -> None:
+    """Raise a ValueError unless every field of a dataclass has a value that its type allows."""
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if not allows(field.type, value):
+            raise ValueError(expected(field.name, value, options_of(field.type)))
+
+
+def expected(name: str, value: object, options: list[Any]) -> str:
+    """Return what is wrong with a value that is none of the options."""
+    given = repr(value)
+    given = given if len(given) <= 100 else f"{given[:97]}..."
+    return f"{name} is {given}; expected {' or '.join(map(_named, options))}"
+
+
 def options_of(annotation: Any) -> list[Any]:
     """Return the values and types that an annotation allows.
 
     >>> options_of(Literal["a", "b"] | None)
     ['a', 'b', <class 'NoneType'>]
     """
+    if isinstance(annotation, str):  # the name of a type that is not imported here
+        return [Any]
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
-    return [each for part in get_args(annotation) for each in options_of(part)] or [annotation]
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [each for part in get_args(annotation) for each in options_of(part)]
+    return [annotation]
 
 
-def check_type(name: str, value: object, annotation: Any) -> None:
-    """Raise a ValueError unless a setting has a value that its annotation allows."""
-    options = options_of(annotation)
-    is_whole_float = type(value) is int and float in options
-    if not (value in options or type(value) in options or is_whole_float):
-        names = (getattr(option, "__name__", option) for option in options)
-        expected = " or ".join(str(option).removesuffix("Type") for option in names)
-        raise ValueError(f"{name} is {value!r}; expected {expected}")
+def allows(annotation: Any, value: object) -> bool:
+    """Return True unless this is a value of another type; what cannot be compared is allowed.
+
+    >>> [allows(int | None, each) for each in (1, None, True, "1", 1.5, 2**63)]
+    [True, True, False, False, False, False]
+    >>> [allows(Collection[str], each) for each in (["a"], ("a",), [1], "a")]
+    [True, True, False, False]
+    """
+    return any(_allows(option, value) for option in options_of(annotation))
+
+
+def _allows(option: Any, value: Any) -> bool:
+    if option is int:
+        return type(value) is int and abs(value) < 1 << 63
+    if option is float:
+        return type(value) in (int, float)
+    if isinstance(option, str):
+        return isinstance(value, str) and value == option
+    kind = get_origin(option) or option
+    if not isinstance(kind, type) or kind.__module__.partition(".")[0] in ("inspect", "numpy"):
+        return True  # not annotated, or `ArrayLike`: nearly everything is
+    try:
+        if not isinstance(value, kind):
+            return False
+    except TypeError:  # `Any`, or a protocol that says nothing at run time
+        return True
+    inside = get_args(option)
+    if isinstance(value, Mapping) and len(inside) == 2:
+        return all(allows(inside[0], k) and allows(inside[1], v) for k, v in value.items())
+    if isinstance(value, str | bytes | Mapping):  # a list of characters, or of keys, is not meant
+        return not issubclass(kind, Iterable) or issubclass(kind, str | bytes | Mapping)
+    if isinstance(value, tuple) and kind is tuple and inside and Ellipsis not in inside:
+        return len(value) == len(inside) and all(map(allows, inside, value))
+    if isinstance(value, list | tuple) and len(inside) == 1:
+        return all(allows(inside[0], each) for each in value)
+    return True
+
+
+def _plain(value: object) -> object:
+    """Return a path as text, and a number of NumPy as one of Python; all else as it is."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def _named(option: Any) -> str:
+    """Name a value or a type in an error."""
+    kind = get_origin(option) or option
+    if kind in (Collection, Iterable, Mapping, Sequence) and get_args(option)[-1] is not Any:
+        inside = " or ".join(map(_named, options_of(get_args(option)[-1])))
+        return f"{_NAMES[kind]} of {inside}"
+    return str(_NAMES.get(kind) or getattr(kind, "__name__", kind))

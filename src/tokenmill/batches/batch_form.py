@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tokenmill.base.signatures import check_fields
 from tokenmill.base.suggest import check_at_least_one
 
 
@@ -27,11 +28,16 @@ class BatchForm:
     without documents and augmentation; other batches are one array, of which both are views."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.prefetch < 0:
             raise ValueError(f"prefetch is {self.prefetch}; it must be 0 or more")
         if self.max_documents is not None:
             check_at_least_one(max_documents=self.max_documents)
-        if np.dtype(self.dtype).kind not in "iu":
+        try:
+            is_whole = np.dtype(self.dtype).kind in "iu"
+        except TypeError:
+            is_whole = False
+        if not is_whole:
             raise ValueError(
-                f"dtype is {np.dtype(self.dtype)}; token ids are whole numbers, for example int64"
+                f"dtype is {self.dtype}; token ids are whole numbers, for example int64"
             )

@@ -42,7 +42,12 @@ class BatchMaker:
         order = run.order
         self.order = order
         self.share = share
-        self._reader = _reader_of(run, any_order)
+        # Each dataset has a reader, chosen for the order in which it will be read.
+        readers = [
+            data.span_reader(ANYWHERE if any_order else source.locality, IdCheck(data, form))
+            for data, source in zip(run.datasets, order.sources, strict=True)
+        ]
+        self._reader: SpanReader = readers[0] if len(readers) == 1 else MixedReader(readers)
         self._dtype = np.dtype(form.dtype)
         self._has_padding = run.settings.order.of_documents
         self._find_documents: FindDocuments | None = None
@@ -130,14 +135,15 @@ class BatchMaker:
         return batch
 
     def _make(self, steps: Sequence[int], located: Located, low: int, high: int) -> list[Batch]:
-        """Make the batches of the steps number low .. high-1."""
         self._coming = located, low
         nothing: Any = [None] * (high - low)
         marks = nothing
         labels = nothing
         banned = nothing
         if self._halves:
-            rows = self._read_halves(located, low, high)
+            shape = high - low, 2, located.samples.shape[1], self.order.block_size
+            rows = np.empty(shape, self._dtype)
+            self._reader.read(located.copies_of(low, high), rows.reshape(-1, shape[-1]))
         else:
             group = self._read(located, low, high)
             if self._augmenter is not None:
@@ -170,12 +176,6 @@ class BatchMaker:
             for i in range(low, high)
         ]
 
-    def _read_halves(self, located: Located, low: int, high: int) -> np.ndarray:
-        shape = high - low, 2, located.samples.shape[1], self.order.block_size
-        halves = np.empty(shape, self._dtype)
-        self._reader.read(located.copies_of(low, high), halves.reshape(-1, shape[-1]))
-        return halves
-
     def _read(self, located: Located, low: int, high: int) -> RowGroup:
         spans = located.copies_of(low, high)
         length = self.order.block_size + 1
@@ -190,16 +190,6 @@ class BatchMaker:
         if self._find_banned is not None:
             group.banned = self._find_banned(located, low, high, length)
         return group
-
-
-def _reader_of(run: Run, any_order: bool) -> SpanReader:
-    """Return the reader of each dataset, chosen for the order in which it will be read."""
-    form = run.settings.form
-    readers = []
-    for data, source in zip(run.datasets, run.order.sources, strict=True):
-        check = IdCheck(data, form)
-        readers.append(data.span_reader(ANYWHERE if any_order else source.locality, check))
-    return readers[0] if len(readers) == 1 else MixedReader(readers)
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from tokenmill.base.signatures import checks_arguments
 from tokenmill.base.suggest import check_below
 from tokenmill.batches.batch import Batch
 from tokenmill.batches.batch_form import BatchForm
@@ -53,6 +54,7 @@ class BatchLoader:
     mixture, `epochs={"wiki": 1}` ends a pass when that source has had one epoch.
     """
 
+    @checks_arguments
     def __init__(
         self,
         data: "TokenDataset | Mixture",
@@ -78,6 +80,11 @@ class BatchLoader:
         settings = RunSettings(rules, augment or (), documents, form)
         if isinstance(data, TokenDataset):
             self._given = Run.of(("data",), (data,), None, settings)
+        elif not hasattr(data, "stages"):
+            raise TypeError(
+                f"data is {data!r:.100}; expected a TokenDataset or a Mixture\n\nhint: open a path "
+                f'first: tokenmill.open("{data!s:.100}")'
+            )
         else:
             self._given = Run.of(data.names, data.datasets, data.stages, settings)
         self._run = self._given  # with the edits that were made
@@ -166,7 +173,12 @@ class BatchLoader:
         try:
             batch = next(batches)
         except StopIteration:
-            self._end_pass()
+            self.close()
+            self._ended = True
+            left = self._left_out()
+            if left is not None and not self._reported:
+                self._reported = True
+                report_end(self.epochs, len(self), left, self._maker.share, self._run.order)
             raise
         except BaseException:
             self.close()  # the next call starts again at the same step
@@ -395,14 +407,6 @@ class BatchLoader:
         return None if stop is None else left_out(self._run.order, first, stop, self.epochs)
 
     # Inside
-
-    def _end_pass(self) -> None:
-        self.close()
-        self._ended = True
-        left = self._left_out()
-        if left is not None and not self._reported:
-            self._reported = True
-            report_end(self.epochs, len(self), left, self._maker.share, self._run.order)
 
     def _num_steps(self) -> int | None:
         """Steps of this pass; None in an endless loader."""

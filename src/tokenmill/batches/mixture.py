@@ -6,9 +6,10 @@ in steps of `samples_per_step` samples, by default 1. They are fixed there and n
 that a run resumed on other ranks keeps them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tokenmill.base.signatures import checks_arguments
 from tokenmill.base.suggest import check_at_least_one, one_of
 from tokenmill.batches.run import fingerprint_of
 from tokenmill.dataset import TokenDataset
@@ -20,12 +21,13 @@ Weights = Mapping[str, Any]
 class Mixture:
     """Named datasets and how much of each a run gets; pass it to a BatchLoader as its data."""
 
+    @checks_arguments
     def __init__(
         self,
         sources: Mapping[str, TokenDataset],
         *,
         weights: Weights | None = None,
-        schedule: Iterable[tuple[int, Weights]] | None = None,
+        schedule: Sequence[tuple[int, Weights]] | None = None,
         samples_per_step: int = 1,
     ) -> None:
         if not sources:

@@ -29,14 +29,9 @@ class PaddedReader(SpanReader):
         ids = self._ids if len(self._ids) == 1 else self._ids[spans.row_sources]
         out[:, first:] = ids[:, None]
         self._reader.read(spans, out, continues)
-        if self._begin_token is not None:
-            self._put_begin_tokens(spans, out)
-
-    def follow(self, coming: Callable[[], Spans]) -> None:
-        self._reader.follow(coming)
-
-    def _put_begin_tokens(self, spans: Spans, out: np.ndarray) -> None:
-        """Put a begin token before each document; refuse one that begins with it by itself."""
+        if self._begin_token is None:
+            return
+        # One before each document; a document that begins with it by itself is refused.
         (after,) = spans.after_begin.nonzero()
         rows = spans.row[after]
         columns = spans.column[after]
@@ -45,6 +40,9 @@ class PaddedReader(SpanReader):
         if len(doubled):
             data = self._datasets[int(spans.source[doubled[0]])]
             raise doubled_begin(data, int(spans.start[doubled[0]]))
+
+    def follow(self, coming: Callable[[], Spans]) -> None:
+        self._reader.follow(coming)
 
 
 def check_begin_token(data: TokenDataset, begin_token: int, vocab_size: int | None) -> None:

@@ -45,10 +45,9 @@ class WindowSource:
             raise IndexError(f"windows {list(indices)} of a source of {self._num_samples} windows")
         if len(samples) < 2 or not (samples[1:] - samples[:-1] == 1).all():
             return self._maker.batch_of(self._maker.locate(samples[None]), 0)
-        return self._batch_of_run(int(samples[0]), len(samples))
-
-    def _batch_of_run(self, first: int, size: int) -> Batch:
-        """The samples from `first` on; where others of this size follow, many are located."""
+        # A run of samples: where others of this size follow, many are located.
+        first = int(samples[0])
+        size = len(samples)
         num_runs = 1
         if self._ahead is not None and self._ahead.samples.shape[1] == size:
             run, rest = divmod(first - int(self._ahead.samples[0, 0]), size)

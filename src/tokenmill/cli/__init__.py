@@ -142,7 +142,6 @@ def main(args: list[str] | None = None) -> NoReturn:
 
 
 def _explain(misuse: click.ClickException) -> str:
-    """Return the mistake in the words of a command, and its usage."""
     message = misuse.format_message().removesuffix(".")
     context = getattr(misuse, "ctx", None)
     if context is None:
@@ -154,7 +153,6 @@ def _explain(misuse: click.ClickException) -> str:
 
 
 def _in_flags_of(words: list[str], text: str) -> str:
-    """Return an error in the words of the command that was typed."""
     from tokenmill.cli.outcome import as_flags  # only after a mistake
 
     names = [word for word in words if not word.startswith("-")]

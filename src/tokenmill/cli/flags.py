@@ -176,7 +176,20 @@ class Whole(click.IntRange):
 whole = Whole()
 position = Whole(0)
 count = Whole(1)
-page_file = click.Path(dir_okay=False)
+
+
+class PageFile(click.Path):
+    """A file to write: its folder must be there before the work begins."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = str(super().convert(value, param, ctx))
+        folder = os.path.dirname(os.path.abspath(path))
+        if path != "-" and not os.path.isdir(folder):
+            self.fail(f"there is no folder {folder}; make it first: mkdir -p {folder}", param, ctx)
+        return path
+
+
+page_file = PageFile(dir_okay=False, writable=True)
 
 
 def size(value: str | int) -> int:

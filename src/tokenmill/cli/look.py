@@ -12,7 +12,7 @@ import click
 
 from tokenmill.base.human import one_line, plural, visible
 from tokenmill.base.signals import interrupt_on_signals
-from tokenmill.cli.flags import given, open_options, page_file, sample_option, switch, value
+from tokenmill.cli.flags import count, given, open_options, page_file, sample_option, switch, value
 from tokenmill.cli.outcome import Outcome, OutcomeCommand, in_flags, is_quiet
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=OutcomeCommand)
 @click.argument("path")
+@value("--block_size", "N", "Tokens of a window, of which the number is printed", type=count)
 @open_options
 def inspect(path: str, **options: Any) -> Outcome:
     """Print what the token data at PATH holds, in any format, and how it was made.
@@ -39,6 +40,7 @@ def inspect(path: str, **options: Any) -> Outcome:
     try:
         known = inspect(path, **given(options))
     except NotADatasetError:
+        options.pop("block_size")
         if not (datasets := list(list_datasets(path, **given(options)))):
             raise
         width = max(len(dataset["path"]) for dataset in datasets)

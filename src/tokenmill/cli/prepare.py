@@ -147,14 +147,15 @@ def take_inputs(options: dict[str, Any]) -> list[str]:
 
 
 def summary_lines(summary: "Summary") -> Iterator[str]:
-    """The outcome of a preparation for people."""
-    dropped = ", ".join(f"{n:,} {reason}" for reason, n in sorted(summary.dropped.items()))
-    kept = f"read {plural(summary.documents_in, 'document')}, kept {summary.documents_written:,}"
-    yield f"  done      {kept}" + (f" (dropped: {dropped})" if dropped else "")
+    """Yield the outcome of a preparation, line by line."""
+    if added := summary.added:
+        yield f"  added     {_documents(added)}, {plural(added['tokens_written'], 'token')}"
+    yield f"  {'in all' if added else 'done':<10}{_documents(vars(summary))}"
     yield from (f"  bad       {place}" for place in summary.bad_input)
     yield from (f"  cleaned   {line}" for line in summary.changed_lines)
     if summary.lines_dropped:
-        yield f"  lines     dropped {summary.lines_dropped:,} seen before"
+        such = f", such as {', '.join(summary.repeated_lines)}" if summary.repeated_lines else ""
+        yield f"  lines     dropped {summary.lines_dropped:,} seen before{such}"
     splits = {
         "train": {"tokens": summary.train_tokens, "shards": summary.train_shards},
         "val": {"tokens": summary.val_tokens, "shards": summary.val_shards},
@@ -171,8 +172,15 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
     if summary.already_there:
         yield f"Nothing to write to {summary.out_dir}"
     else:
-        rate = human_rate(summary.bytes_in, summary.seconds)
-        yield f"Wrote {summary.out_dir}/dataset_metadata.json in {summary.seconds:.1f} s ({rate})"
+        read = summary.bytes_read
+        rate = f" ({human_rate(read, summary.seconds)})" if read else ""
+        yield f"Wrote {summary.out_dir}/dataset_metadata.json in {summary.seconds:.1f} s{rate}"
+
+
+def _documents(accounts: Mapping[str, Any]) -> str:
+    dropped = ", ".join(f"{n:,} {reason}" for reason, n in sorted(accounts["dropped"].items()))
+    kept = f"{accounts['documents_written']:,}" + (f" (dropped: {dropped})" if dropped else "")
+    return f"read {plural(accounts['documents_in'], 'document')}, kept {kept}"
 
 
 @click.command(cls=OutcomeCommand)
@@ -183,7 +191,7 @@ def summary_lines(summary: "Summary") -> Iterator[str]:
     tokenizer="--tokenization",
 )
 @value("--dtype", "KIND", "Stored type; by default by vocabulary", choices=DTYPES)
-@switch("--force", "Write also where a newer .npy is")
+@switch("--force", "Write even if a newer .npy is there")
 def pretokenize(files: tuple[str, ...], **options: Any) -> Outcome:
     """Tokenize each text into one .npy array beside it: FILE.txt becomes FILE.npy.
 

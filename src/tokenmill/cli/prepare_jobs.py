@@ -48,7 +48,7 @@ def plan(out_dir: str, **options: Any) -> Outcome:
 @click.argument("run", metavar="OUT")
 @value("--part", "K/N", "Which part, K from 0 to N-1", required=True)
 @value("--workers", "N", "Processes here", default=1)
-@value("--wait", "SECONDS", "Wait so long for other parts that run now", default=0.0)
+@value("--wait", "SECONDS", "Wait this long for other parts that run now", default=0.0)
 def work(run: str, part: str, workers: int, wait: float) -> Outcome:
     """Do part K of N of the first stage that is not complete, and of the next ones while they can
     begin. A stage begins when the one before it is complete: run all parts again until `status`
@@ -80,7 +80,6 @@ def status(run: str, parts: int | None) -> Outcome:
 
 
 def _report(run: str, report: "JobReport", parts: int) -> tuple[dict[str, Any], list[str]]:
-    """Return how far a preparation is, as JSON and as lines."""
     from tokenmill.executors.numbered import to_array
 
     array = to_array(task % parts for task in report.missing)

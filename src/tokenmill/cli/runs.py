@@ -114,7 +114,7 @@ def _documents(text: str) -> Any:
 @value("--document", "N", "Document number N, from 0", type=position)
 @value("--text", "TEXT", "The documents that contain TEXT")
 @value("--source", "NAME", "Source of the run, where two of them have the same data")
-@value("--limit", "N", "At most so many documents that contain TEXT", default=10, type=count)
+@value("--limit", "N", "At most N documents that contain TEXT", default=10, type=count)
 def when(
     path: str, run: str, document: int | None, text: str | None, source: str | None, limit: int
 ) -> Outcome:
@@ -133,16 +133,15 @@ def when(
 
     if (document is None) == (text is None):
         raise click.UsageError("Use one of --document and --text")
-    loader, checkpoints, left_out = open_run(Path(run), path)
+    opened = open_run(Path(run), path)
+    loader = opened.loader
     source = source or source_at(loader, path)
     one_of("source", source, loader.names)
     documents = [] if document is None else [document]
     if text is not None:
         documents = documents_with(loader.datasets[loader.names.index(source)], text)
-    found = [
-        trained_on(loader, each, source=source, checkpoints=checkpoints, left_out=left_out)
-        for each in documents[:limit]
-    ]
+    about = {"source": source, **opened._asdict()}
+    found = [trained_on(document=each, **about) for each in documents[:limit]]
     shown = f"; the first {limit:,} are shown (--limit)" if len(documents) > limit else ""
     total = f"{plural(len(documents), 'document')} of {path} with this text{shown}"
     return Outcome(

@@ -13,7 +13,7 @@ import click
 from tokenmill.base.suggest import closest
 from tokenmill.cli import flags
 from tokenmill.cli.flags import switch, value
-from tokenmill.cli.outcome import Outcome, OutcomeCommand, as_flags, is_quiet
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, as_flags, is_quiet, note
 from tokenmill.errors import MissingExtraError
 from tokenmill.train.config import SOURCES, TrainConfig, load_config
 
@@ -21,8 +21,8 @@ from tokenmill.train.config import SOURCES, TrainConfig, load_config
 FLAGS = (
     *SOURCES, "weights", "val_data_path", "tokenizer", "dtype", "documents", "order", "rows",
     "skip_steps", "model_name", "out_dir", "max_iters", "seed", "device", "block_size",
-    "batch_size", "global_batch_size", "micro_batch_size", "learning_rate", "eval_interval",
-    "checkpoint_interval",
+    "vocab_size", "batch_size", "global_batch_size", "micro_batch_size", "learning_rate",
+    "eval_interval", "checkpoint_interval",
 )  # fmt: skip
 RUN = {"section": "The run"}
 JOB = Path(__file__).with_name("submit_job.sh")  # also found as scripts/submit_job.sh
@@ -50,7 +50,15 @@ class TrainCommand(flags.SectionedCommand):
 @flags.settings_flags(TrainConfig, only=FLAGS)
 @value("--config_file", "FILE", "JSON settings, e.g. configs/150M_1024.json; flags win", **RUN)
 @switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN)
-def run_command(config_file: str | None, resume: bool, **settings: Any) -> Outcome:
+@value("--num_workers", "N", "As in other scripts; not used", type=flags.position, hidden=True)
+@value("--prefetch_factor", "N", "As in other scripts; not used", type=flags.position, hidden=True)
+def run_command(
+    config_file: str | None,
+    resume: bool,
+    num_workers: int | None,
+    prefetch_factor: int | None,
+    **settings: Any,
+) -> Outcome:
     """Train a small GPT on token data.
 
     Exactly one of --input_file, --dataset_dir, --train_data_path and --mixture says where the data
@@ -71,8 +79,11 @@ def run_command(config_file: str | None, resume: bool, **settings: Any) -> Outco
     from tokenmill.torch.world import find_ranks
     from tokenmill.train.start import train
 
+    rank = find_ranks().rank
+    if rank == 0 and (num_workers, prefetch_factor) != (None, None):
+        note("num_workers and prefetch_factor are not needed: one thread reads ahead")
     result = train(settings, config_file=config_file, resume=resume, quiet=is_quiet())
-    if find_ranks().rank > 0:
+    if rank > 0:
         return Outcome(None)  # rank 0 speaks for all
     return Outcome({**asdict(result), "run_dir": str(result.run_dir)})
 
@@ -136,7 +147,7 @@ def slurm(nodes: int, gpus: int, cpus: int, memory: str, time: str, words: tuple
 @click.command(cls=OutcomeCommand)
 @click.argument("run")
 @value("--prompt", "TEXT", "Text to continue  [default: a new document]")
-@value("--max_new_tokens", "N", "At most so many", default=200)
+@value("--max_new_tokens", "N", "Tokens of each sample, at most", default=200)
 @value("--temperature", "X", "0 takes the likeliest token", default=0.8)
 @value("--top_k", "K", "Draw from the likeliest K; 0 from all", default=200)
 @value("--seed", "N", "Equal seeds give equal text", default=0)

@@ -11,12 +11,14 @@ from torch import Tensor
 
 from tokenmill import dataset
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.base.suggest import one_of
+from tokenmill.base.suggest import check_below, one_of
+from tokenmill.compat.own_words import in_own_words
 from tokenmill.compat.text_file import encode_text, split_array
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import NotADatasetError
 from tokenmill.tokens import load_tokenizer
-from tokenmill.torch.torch_loader import TorchLoader
+from tokenmill.tokens.tokenizer import Tokenizer
+from tokenmill.torch.torch_loader import TorchLoader, known_device
 
 
 class BatchesOnDemand:
@@ -39,7 +41,7 @@ class BatchesOnDemand:
         """
         if str(device) == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
-        device = torch.device(device)
+        device = known_device(device)
         if (self._loader.batch_size, self._loader.device) != (batch_size, device):
             state = self.state_dict()
             self._loader.close()
@@ -66,6 +68,7 @@ class TokenizedDataset(BatchesOnDemand):
     """
 
     @takes_keywords_of(dataset.open, but=["path"])
+    @in_own_words()
     def __init__(
         self,
         data_dir: str | Path,
@@ -82,6 +85,12 @@ class TokenizedDataset(BatchesOnDemand):
         self.shards = [shard.file for shard in data.shards]
         self.lengths = [shard.num_tokens for shard in data.shards]
         self.total_length = data.num_tokens
+        self._tokens = data.tokens
+
+    def _get_tokens(self, global_idx: int, length: int) -> np.ndarray:
+        """Tokens from a place of the axis on, also across shards; fewer at its end."""
+        check_below("global_idx", global_idx, self.total_length)
+        return self._tokens(global_idx, min(global_idx + length, self.total_length))
 
 
 class GPTDataLoader:
@@ -89,9 +98,12 @@ class GPTDataLoader:
 
     `config` (an object or a mapping) has `block_size` and `batch_size`, and may have `device` and
     `seed`. `tokenizer` is a name, one of tokenmill's, or anything with `encode(text) -> ids`. With
-    `dataset_dir` the shards are memory-mapped; without it, call `prepare_data(text)` first.
+    `dataset_dir` the shards are memory-mapped, and further arguments are those of `tokenmill.open`;
+    without it, call `prepare_data(text)` first.
     """
 
+    @takes_keywords_of(dataset.open, but=["path", "split"])
+    @in_own_words()
     def __init__(
         self,
         config: Any,
@@ -100,18 +112,22 @@ class GPTDataLoader:
         *,
         rank: int | None = None,
         world_size: int | None = None,
+        **open_options: Any,
     ) -> None:
         self.config = config
         self.dataset_dir = dataset_dir
-        if isinstance(tokenizer, str):
+        if isinstance(tokenizer, str | Path):
             tokenizer = load_tokenizer.load(tokenizer)
+        if tokenizer is not None and not hasattr(tokenizer, "encode"):
+            raise TypeError(f"tokenizer is {tokenizer!r:.100}, which has no encode(text)")
         self.tokenizer: Any = tokenizer
         self._ranks = {"rank": rank, "world_size": world_size}
         self._splits: dict[str, BatchesOnDemand] = {}
         if dataset_dir is not None:
             named = tokenizer if hasattr(tokenizer, "fingerprint") else None
             for split in ("train", "val"):
-                self._add(split, dataset.open(dataset_dir, split, tokenizer=named))
+                data = dataset.open(dataset_dir, split, tokenizer=named, **open_options)
+                self._add(split, data)
 
     def prepare_data(self, text: str) -> None:
         """Tokenize a text in memory: the first 90 % for training, the rest for validation."""
@@ -119,11 +135,14 @@ class GPTDataLoader:
             raise ValueError(f"this loader reads {self.dataset_dir}; prepare_data is for text")
         if self.tokenizer is None:
             raise ValueError('no tokenizer: GPTDataLoader(config, tokenizer="gpt2")')
-        if hasattr(self.tokenizer, "encode_batch"):
+        if isinstance(self.tokenizer, Tokenizer):
             ids = encode_text(text, self.tokenizer)
-        else:
-            encoded = self.tokenizer.encode(text)
-            ids = np.asarray(getattr(encoded, "ids", encoded), dtype=np.uint32)
+        else:  # tiktoken's `encode` refuses a text with special tokens in it
+            encode = getattr(self.tokenizer, "encode_ordinary", self.tokenizer.encode)
+            encoded = encode(text)
+            ids = np.asarray(getattr(encoded, "ids", encoded))
+            if ids.ndim != 1 or ids.dtype.kind not in "ui":
+                raise TypeError(f"{encode} returned {encoded!r:.100}, not a list of ids")
         for split in ("train", "val"):
             self._add(split, dataset.from_array(split_array(ids, split)))
 

@@ -14,6 +14,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from tokenmill import dataset
 from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.compat.own_words import in_own_words
 from tokenmill.compat.text_file import open_text
 from tokenmill.torch.token_data_loader import TokenDataLoader
 from tokenmill.torch.windows_dataset import WindowsDataset
@@ -26,6 +27,7 @@ class LocalTokenizedDatasetFixed(WindowsDataset):
     """Sequences of `max_length` tokens by number, in the order of the file."""
 
     @OPEN_OPTIONS
+    @in_own_words(block_size="max_length")
     def __init__(self, data_path: str | Path, max_length: int = 1024, **open_options: Any) -> None:
         data = dataset.open(data_path, "all", **open_options)
         super().__init__(data, block_size=max_length, order="sequential", items="dict")
@@ -41,6 +43,7 @@ class LocalTokenizedDataset(IterableDataset[Any]):
     """
 
     @OPEN_OPTIONS
+    @in_own_words(block_size="max_length")
     def __init__(
         self,
         data_path: str | Path,
@@ -86,16 +89,18 @@ class LocalTokenizedDataset(IterableDataset[Any]):
 class StreamingDataset(WindowsDataset):
     """(inputs, targets) of `seq_length` tokens each, by number, in the order of the file.
 
-    `split` is `train` (the first 90 %) or `val` (the rest). What was found is printed (`say`). A
+    `split` is `train` (the first 90 %) or `val` (the rest). `tokenizer` is by default the one that
+    `pretokenize` left beside the `.npy`, else gpt2. What was found is printed (`say`). A
     missing `.npy` is a warning, and the text is then tokenized in memory; one older than its text
     is refused.
     """
 
+    @in_own_words(block_size="seq_length")
     def __init__(
         self,
         file_path: str | Path,
         seq_length: int = 128,
-        tokenizer: Any = "gpt2",
+        tokenizer: Any = None,
         split: str = "train",
         *,
         say: Callable[[str], object] = print,
@@ -105,7 +110,7 @@ class StreamingDataset(WindowsDataset):
             [split],
             tokenizer=tokenizer,
             say=say,
-            warn=lambda text: warnings.warn(text, stacklevel=4),
+            warn=lambda text: warnings.warn(text, stacklevel=5),
         )
         super().__init__(data, block_size=seq_length, order="sequential", items="pair")
         self.seq_length = seq_length
@@ -114,6 +119,7 @@ class StreamingDataset(WindowsDataset):
 
 
 @OPEN_OPTIONS
+@in_own_words(block_size="max_length")
 def create_dataloaders(
     train_data_path: str | Path,
     val_data_path: str | Path,

@@ -5,6 +5,7 @@ memory. Without it the whole text is read and encoded, which takes some 6 bytes 
 of text, and a warning says so. The first 90 % of the tokens are for training.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from tokenmill import dataset
+from tokenmill.base.atomic import was_written_after
 from tokenmill.dataset import TokenDataset
-from tokenmill.errors import FormatError, MismatchError
+from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError
 from tokenmill.tokens import load_tokenizer
-from tokenmill.tokens.tokenizer import Tokenizer
+from tokenmill.tokens.bytes_and_chars import CharsTokenizer
+from tokenmill.tokens.tokenizer import Tokenizer, note_if_slow
 
 Say = Callable[[str], object]
 
@@ -24,22 +27,28 @@ def open_text(
     path: str | Path,
     splits: Sequence[str],
     *,
-    tokenizer: str | Tokenizer = "gpt2",
+    tokenizer: str | Path | Tokenizer | None = None,
     say: Say = print,
     warn: Say,
 ) -> list[TokenDataset]:
-    """Splits of one text, tokenized once if it must be; `say` gets where its tokens came from."""
+    """Splits of one text, tokenized once if it must be; `say` gets where its tokens came from.
+
+    Without a `tokenizer` it is the one that `pretokenize` left beside the `.npy`, else gpt2.
+    """
     path, npy = Path(path), Path(path).with_suffix(".npy")
-    known = load_tokenizer.load(tokenizer) if isinstance(tokenizer, str) else tokenizer
     if npy.exists():
-        if path.exists() and npy.stat().st_mtime_ns < path.stat().st_mtime_ns:
+        if path.exists() and was_written_after(path, npy.stat().st_mtime_ns):
             raise MismatchError(
                 f"{npy} is older than {path}: its tokens may be those of another text",
                 hint=f"`tokenmill pretokenize {path}`, or name {npy} itself to use it as it is",
             )
         say(f"Using memory-mapped file: {npy}")
         say("   (This uses ~0MB RAM regardless of dataset size!)")
-        say(f"   Total tokens in file: {dataset.open(npy).num_tokens:,}")
+        whole = dataset.open(npy, tokenizer=tokenizer)
+        say(f"   Total tokens in file: {whole.num_tokens:,}")
+        known = whole.tokenizer or load_tokenizer.load("gpt2")
+        if path != npy and path.exists() and whole.tokenizer is None:
+            _check_first_words(whole, known, path)
         end = known.end_of_text_id
         opened = [dataset.open(npy, split, tokenizer=known, end_of_text=end) for split in splits]
         for data in opened:
@@ -54,12 +63,43 @@ def open_text(
         f"No .npy file found for {path}: tokenizing {path.stat().st_size:,} bytes in memory; "
         f"`tokenmill pretokenize {path}` does it once and for all"
     )
-    ids = encode_text(path.read_bytes(), known, name=str(path))
+    text = path.read_bytes()
+    known = _tokenizer_of(text, tokenizer or "gpt2")
+    for note in note_if_slow(known):
+        warn(note)
+    ids = encode_text(text, known, name=str(path))
     parts = [split_array(ids, split) for split in splits]
     counts = [f"{split} {len(part):,}" for split, part in zip(splits, parts, strict=True)]
     say(f"   Tokenized {path} with {known.name}; tokens: {', '.join(counts)}")
     about: dict[str, Any] = {"end_of_text": known.end_of_text_id, "vocab_size": known.vocab_size}
     return [dataset.from_array(part, tokenizer=known, **about) for part in parts]
+
+
+def _tokenizer_of(text: bytes, tokenizer: str | Path | Tokenizer) -> Tokenizer:
+    if tokenizer == "chars":
+        return CharsTokenizer.learn([text])
+    return tokenizer if isinstance(tokenizer, Tokenizer) else load_tokenizer.load(tokenizer)
+
+
+def _check_first_words(data: TokenDataset, tokenizer: Tokenizer, path: Path) -> None:
+    """Refuse ids that are not those of the beginning of the text, apart from case and marks."""
+    with path.open("rb") as file:
+        begins = _letters(file.read(4096))
+    try:
+        read = _letters(tokenizer.decode(data.tokens(0, min(64, data.num_tokens))))
+    except ValueError:
+        read = "ids that it does not have"
+    if not begins.startswith(read[: len(begins)]):
+        raise TokenizerMismatchError(
+            f"{data.path} does not name its tokenizer, and its ids are not those of {path} by "
+            f"{tokenizer.name}: they begin with {read[:30]!r}, the text with {begins[:30]!r}",
+            hint="name the tokenizer that made them, tokenizer=; or make them again: "
+            f"`tokenmill pretokenize {path} --force`",
+        )
+
+
+def _letters(text: bytes) -> str:
+    return re.sub(r"\W|endoftext", "", text.decode(errors="ignore")).casefold()
 
 
 def encode_text(text: str | bytes, tokenizer: Tokenizer, *, name: str = "the text") -> np.ndarray:

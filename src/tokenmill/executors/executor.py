@@ -68,8 +68,8 @@ class WorkerDiedError(PrepareError):
     def __init__(self, who: str, times: int, how: str, function: TaskFunction, task: int) -> None:
         super().__init__(
             f"{who} died {times} times ({how}) at {function.__name__}",
-            hint="SIGKILL is usually memory: lower workers= or run=Run(max_ram=...); "
-            f"{RESUME_HINT}",
+            hint="SIGKILL usually means that memory ran out: lower workers= or "
+            f"run=Run(max_ram=...); {RESUME_HINT}",
         )
         self.task = task
 

@@ -44,11 +44,8 @@ class RayExecutor(Executor):
             try:
                 _check_reachable(address)
                 ray.init(address or "local", runtime_env=_runtime_env(), **options)
-            except OSError as error:
-                raise PrepareError(
-                    f"no Ray cluster answers at {address!r}: {error}",
-                    hint="start one (ray start --head), or leave the address out",
-                ) from error
+            except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+                raise _explain(error, address) from error
         self._in_progress: dict[Any, int] = {}
         remote = ray.remote(max_retries=RETRIES, num_cpus=1, scheduling_strategy="SPREAD")
         self._run = remote(run_here)
@@ -132,6 +129,28 @@ def _check_reachable(address: str | None) -> None:
     host, _, port = (address or "").rpartition(":")
     if host and port.isdecimal() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=20).close()
+
+
+def _explain(error: Exception, address: str | None) -> PrepareError:
+    """Return an error for a cluster that cannot be joined, or not be started."""
+    if address is None:
+        return PrepareError(
+            f"Ray does not start on this machine: {error}",
+            hint='leave run=Run(engine="ray") out, or start Ray by hand (ray start --head) to see '
+            "why",
+        )
+    # Ray tries for 20 seconds, and then names the last refusal in the text of the cause only.
+    if "AuthenticationError" in f"{type(error)} {error.__cause__}":
+        return PrepareError(
+            f"the Ray cluster at {address!r} asks for a token, and this process has no token or "
+            "another one",
+            hint="set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what `ray get-auth-token` prints "
+            "on the head node",
+        )
+    return PrepareError(
+        f"no Ray cluster answers at {address!r}: {error}",
+        hint="start one (ray start --head), or leave the address out",
+    )
 
 
 def _runtime_env() -> dict[str, Any]:

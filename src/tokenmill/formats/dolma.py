@@ -1,26 +1,31 @@
 """dolma's and OLMo's `.npy` files, which are none: ids without a header, and a `.csv.gz` beside.
 
+So are the files that `np.memmap(path, np.int32, "w+")` writes, without a table.
+
 The table has one line for each document: start, end (in tokens, exclusive), and perhaps id, source
 and line.
 """
 
 import io
+import logging
 import zlib
 from array import array
 from itertools import pairwise
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import NUMPY, Ask, FileFormat, FoundData
-from tokenmill.formats.not_tokens import unknown_dtype
+from tokenmill.formats.not_tokens import unknown_dtype, wide_dtype
 from tokenmill.formats.writing import Writer, write_file
 from tokenmill.reading.token_file import Lazy
 
 MAX_LINE = 1 << 20  # characters of a table's line
+_SAID: set[tuple[str, str]] = set()
+log = logging.getLogger("tokenmill")
 
 
 class DolmaWriter(Writer):
@@ -65,15 +70,31 @@ class Dolma(FileFormat):
         if b"'descr'" in first_bytes[:64]:
             what = f"starts with {first_bytes[:6]!r}, then continues like the header of a .npy file"
             raise untrusted.damaged(path, what)
-        if ask.dtype is None:
+        dtype = ask.dtype or _only_dtype(path, str(path.parent))
+        if dtype is None:
             usual = "dolma writes uint16 unless it is given another type"
             raise unknown_dtype(path, self.name, usual)
-        num_tokens = untrusted.whole_tokens(path, size, ask.dtype)
+        num_tokens = untrusted.whole_tokens(path, size, dtype)
         table = path.with_suffix(".csv.gz")
         ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None
         if ends is not None and num_tokens == 0:
             ends()  # nobody will ask an empty file for its documents: are there some?
-        return self.found(path, ask.dtype, size, ends=ends)
+        return self.found(path, dtype, size, ends=ends)
+
+
+def _only_dtype(path: Path, folder: str) -> np.dtype[Any] | None:
+    """Return the only type that fits the bytes, where one does, and say so; else None."""
+    name = wide_dtype(untrusted.head(path, 1 << 20)[0])
+    if name is None:
+        return None
+    if (folder, name) not in _SAID:  # once for all files of a folder
+        _SAID.add((folder, name))
+        log.warning(
+            "%s has no header; its bytes are ids only as %s, and are read so (or name a dtype)",
+            path,
+            name,
+        )
+    return np.dtype(name)
 
 
 def load_ends(path: str, num_tokens: int) -> np.ndarray:

@@ -24,6 +24,7 @@ from tokenmill.formats.untrusted import expect_at_least, file_size, head
 from tokenmill.shards.manifest import FILE_NAME
 
 LEAST_TOKENS = 256  # with fewer, nothing is said of their type
+LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
 INDEXES = {FILE_NAME: "tokenmill", SAMPLE_INDEX: "MDS or litdata"}
 TEXT_SUFFIXES = {".txt", ".md", ".jsonl", ".json", ".csv", ".parquet", ".gz", ".zst", ".xz", ".bz2"}
 _TRAINING_ONLY = "pass the training shards only, by name or glob"
@@ -163,7 +164,7 @@ def dtype_hint(path: Path, format_name: str) -> str:
     elif size < 2 * LEAST_TOKENS:
         why = "it is too short to say which fits; ids that are 0 or huge are of the wrong width"
     stated = "" if path.suffix in TOKEN_SUFFIXES else f'format="{format_name}", '
-    for name in dict.fromkeys((likely, "uint16", "uint32")):
+    for name in dict.fromkeys((likely, "uint16", "uint32", "int32")):
         ids = str(np.frombuffer(data[: len(data) & ~7], name)[:6].tolist())
         why += f'\n  tokenmill.open("{path}", {stated}dtype="{name}")  # {ids}'
     return why
@@ -173,6 +174,16 @@ def likely_dtype(data: bytes) -> str:
     """Return uint16 or uint32, for a file that does not say."""
     ids = np.frombuffer(data[: len(data) & ~7], "<u2")
     return f"uint{16 * tokens_per_id(ids)}" if len(ids) >= LEAST_TOKENS else "uint16"
+
+
+def wide_dtype(data: bytes) -> str | None:
+    """Return int32 or int64 if these bytes are ids only so: as two bytes, most would be zero."""
+    ids = np.frombuffer(data[: len(data) & ~7], "<u2")
+    group = tokens_per_id(ids) if len(ids) >= LEAST_TOKENS else 1
+    if group == 1:
+        return None
+    wide = ids.view(f"<i{2 * group}")
+    return wide.dtype.name if wide.min() >= 0 and wide.max() < LARGEST_VOCABULARY else None
 
 
 def tokens_per_id(ids: np.ndarray) -> int:

@@ -162,7 +162,6 @@ class Hub:
 
     @contextlib.contextmanager
     def _body(self, file: HubFile, commit: str) -> Iterator[Any]:
-        """The open answer to a GET of a file."""
         package = hub_package()
         address = package.hf_hub_url(
             self.repo_id, file.path, repo_type="dataset", revision=commit, endpoint=self.endpoint

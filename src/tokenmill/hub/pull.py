@@ -22,6 +22,7 @@ from tokenmill.base.atomic import make_folder
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.progress import Progress, open_progress
 from tokenmill.base.retry import Retry, RetryClock
+from tokenmill.base.signatures import checks_arguments
 from tokenmill.errors import DownloadError
 from tokenmill.hub.checked_files import CheckedFiles
 from tokenmill.hub.hub_client import Hub, Unreachable
@@ -52,6 +53,7 @@ class Download:
         return {**asdict(self), **files}
 
 
+@checks_arguments
 def download(
     repo_id: str = DEFAULT_REPO,
     folder: str | os.PathLike[str] | None = None,
@@ -79,8 +81,6 @@ def download(
     for name, count in (("workers", workers), ("shards", shards)):
         if count is not None and count < 1:
             raise ValueError(f"{name} is {count}; it must be 1 or more")
-    if isinstance(patterns, str):
-        raise TypeError(f"patterns is the text {patterns!r}; it must be a list of texts")
     folder = Path(folder if folder is not None else default_folder(repo_id))
     shown = open_progress(quiet=progress is False)
     hub = Hub(repo_id, revision, clock=RetryClock(retry or Retry()), token=token, say=shown.say)

@@ -14,6 +14,7 @@ from typing import Any
 
 from tokenmill.base.human import plural
 from tokenmill.base.retry import Retry, RetryClock
+from tokenmill.base.signatures import checks_arguments
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import CorruptShardError, DownloadError, MissingExtraError, UploadError
@@ -49,6 +50,7 @@ class Upload:
         return asdict(self)
 
 
+@checks_arguments
 def upload(
     folder: str | os.PathLike[str],
     repo_id: str,
@@ -117,7 +119,6 @@ def _push(
 
 
 def _compare(hub: Hub, commit: str, local: dict[str, Path], extra: dict[str, bytes]) -> None:
-    """Every file of the new commit must have the hash of ours."""
     there = {file.path: file for file in hub.files(commit)}
     for path in [*local, *extra]:
         file = there.get(path)

@@ -62,14 +62,6 @@ class HubFile:
         return {"path": self.path, "bytes": self.num_bytes, "digest": self.digest}
 
 
-def check_name(path: str) -> None:
-    """Refuse a name that could lead out of the folder or into our own records."""
-    parts = path.split("/")
-    bad = any(part in ("", ".", "..") or len(part.encode()) > 255 for part in parts)
-    if bad or parts[0] == OUR_FOLDER or not path.isprintable() or {*"\\:"} & {*path}:
-        raise DownloadError(f"the repository lists a file named {path!r}, which is not a safe name")
-
-
 def choose(
     files: Sequence[HubFile],
     *,
@@ -108,7 +100,14 @@ def choose(
         if shards is not None and len(chosen) < shards:
             raise DownloadError(f"{where} holds {len(chosen)} training shards, not {shards}")
     for file in chosen:
-        check_name(file.path)
+        # No name may lead out of the folder or into our own records.
+        parts = file.path.split("/")
+        bad = any(part in ("", ".", "..") or len(part.encode()) > 255 for part in parts)
+        odd = not file.path.isprintable() or {*"\\:"} & {*file.path}
+        if bad or odd or parts[0] == OUR_FOLDER:
+            raise DownloadError(
+                f"the repository lists a file named {file.path!r}, which is not a safe name"
+            )
     return chosen
 
 

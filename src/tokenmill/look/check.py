@@ -104,7 +104,7 @@ def verify(
     if Manifest.find(path) is not None:
         _check_ours(check, full, subset, progress)
         if not check.damaged:
-            _find_traps(check, sample, {})
+            _find_traps(check, sample, open_options)
         return check
     _find_traps(check, sample, open_options)
     try:
@@ -157,7 +157,6 @@ def _check_ours(check: Check, full: bool, subset: str | None, progress: Progress
 
 
 def _check_shard(data: TokenDataset, i: int) -> list[Finding]:
-    """The index of a shard, and every id of it against the vocabulary."""
     file = data.files[i]
     start = data.shards[i].start
     stop = start + data.shards[i].num_tokens
@@ -189,7 +188,11 @@ def _find_traps(check: Check, budget: int, open_options: dict[str, Any]) -> None
     except NotADatasetError:
         raise
     except FormatError as error:
-        check.traps.append(_why_not_open(check.path, error, open_options))
+        file = _first_file(check.path)
+        trap = _trap(error, check.path)
+        if file is not None and open_options.get("format") and (what := known_head(head(file)[0])):
+            trap = wrong_ids.header_trap(str(file), head(file)[0], 2, what)
+        check.traps.append(trap)
         return
     first = next(iter(splits.values()))
     budget = max(budget, BLOCK_TOKENS)
@@ -237,13 +240,6 @@ def _open(check: Check, open_options: dict[str, Any]) -> dict[str, TokenDataset]
             raise error from None
         check.assumed["dtype"] = dtype
         return splits
-
-
-def _why_not_open(path: str, error: FormatError, open_options: dict[str, Any]) -> Trap:
-    file = _first_file(path)
-    if file is not None and open_options.get("format") and (what := known_head(head(file)[0])):
-        return wrong_ids.header_trap(str(file), head(file)[0], 2, what)
-    return _trap(error, path)
 
 
 def _trap(error: FormatError, where: str) -> Trap:

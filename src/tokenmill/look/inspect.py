@@ -16,6 +16,7 @@ import numpy as np
 
 from tokenmill.base.human import one_line, plural
 from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.suggest import check_at_least_one
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
 from tokenmill.errors import FormatError, NotADatasetError, TokenmillError
@@ -43,6 +44,8 @@ class SplitInfo:
     first_file: str | None
     last_file: str | None
     part_of_a_file: bool
+    windows: int
+    """Windows of `block_size` tokens in an epoch."""
     fingerprint: str
 
 
@@ -79,6 +82,7 @@ class Inspection:
     path: str
     format: str
     dtype: str
+    block_size: int
     splits: dict[str, SplitInfo]
     tokenizer: TokenizerInfo
     bytes_per_token: float | None
@@ -110,7 +114,7 @@ class Inspection:
     def other_details(self) -> dict[str, str]:
         """The details that no other field repeats, each on one line."""
         named = self.details.items()
-        return {k: one_line(str(v)) for k, v in named if k not in ("tokenizer", "splits")}
+        return {k: shown_setting(v) for k, v in named if k not in ("tokenizer", "splits")}
 
 
 @takes_keywords_of(open_dataset, but=("split",))
@@ -134,15 +138,22 @@ def open_splits(
 
 
 @takes_keywords_of(open_dataset, but=("split",))
-def inspect(path: str | os.PathLike[str], **open_options: Any) -> Inspection:
-    """Return what is known about token data; other keywords are those of `tokenmill.open`."""
+def inspect(
+    path: str | os.PathLike[str], *, block_size: int = 1024, **open_options: Any
+) -> Inspection:
+    """Return what is known about token data; other keywords are those of `tokenmill.open`.
+
+    `block_size` is the length of the windows that are counted, in tokens.
+    """
+    check_at_least_one(block_size=block_size)
     splits = open_splits(path, **open_options)
     data = next(iter(splits.values()))
     return Inspection(
         path=os.fspath(path),
         format=data.format,
         dtype=data.dtype.name,
-        splits={name: _split(split) for name, split in splits.items()},
+        block_size=block_size,
+        splits={name: _split(split, block_size) for name, split in splits.items()},
         tokenizer=_tokenizer(data),
         bytes_per_token=_bytes_per_token(splits.values()),
         details=data.details,
@@ -165,12 +176,8 @@ class OpenedData:
         self.name = Path(path).resolve().name
         self.open_options = {"backend": "pread", **open_options}
         self.splits = open_splits(path, **self.open_options)
-        self.tokenizer: Any = None
-        self.tokenizer_error: str | None = None  # ids are shown instead of text
-        try:
-            self.tokenizer = next(iter(self.splits.values())).tokenizer
-        except (TokenmillError, ImportError) as error:
-            self.tokenizer_error = str(error)
+        # Where there is an error, ids are shown instead of text.
+        self.tokenizer, self.tokenizer_error = _load_tokenizer(next(iter(self.splits.values())))
         if self.tokenizer is not None:  # loaded once, and used for all
             self.open_options["tokenizer"] = self.tokenizer
             self.splits = open_splits(path, **self.open_options)
@@ -184,7 +191,7 @@ class OpenedData:
         return show_ids(ids, self.tokenizer, end_of_text_id=data.end_of_text_id)
 
 
-def _split(data: TokenDataset) -> SplitInfo:
+def _split(data: TokenDataset, block_size: int) -> SplitInfo:
     return SplitInfo(
         tokens=data.num_tokens,
         documents=data.num_documents,
@@ -194,16 +201,20 @@ def _split(data: TokenDataset) -> SplitInfo:
         first_file=data.shards[0].file if data.shards else None,
         last_file=data.shards[-1].file if data.shards else None,
         part_of_a_file=any(file.partial for file in data.files),
+        windows=max(0, data.num_tokens - 1) // block_size,
         fingerprint=data.fingerprint,
     )
 
 
-def _tokenizer(data: TokenDataset) -> TokenizerInfo:
-    tokenizer = error = None
+def _load_tokenizer(data: TokenDataset) -> tuple[Any, str | None]:
     try:
-        tokenizer = data.tokenizer
-    except (TokenmillError, ImportError) as reason:
-        error = str(reason)
+        return data.tokenizer, None
+    except (TokenmillError, ImportError) as error:
+        return None, str(error)
+
+
+def _tokenizer(data: TokenDataset) -> TokenizerInfo:
+    tokenizer, error = _load_tokenizer(data)
     return TokenizerInfo(
         tokenizer.name if tokenizer else data.details.get("tokenizer"),
         data.vocab_size,
@@ -271,6 +282,8 @@ def _rows(known: Inspection) -> Iterator[tuple[str, str]]:
         part = " (part of a file)" if split.part_of_a_file else ""
         counts = f"{plural(split.tokens, 'token')}, {documents}{size}{part}"
         yield "split", f"{name:<{width}}  {counts}"
+    windows = ", ".join(f"{name} {split.windows:,}" for name, split in known.splits.items())
+    yield "windows", f"{windows}, of {plural(known.block_size, 'token')} each"
     for name, value in known.other_details().items():
         yield name.replace("_", " "), value
     for origin in known.fetched:
@@ -294,15 +307,19 @@ def _tokenizer_line(tokenizer: TokenizerInfo) -> str:
 
 
 def shown_setting(value: object) -> str:
-    """Write a setting or an account on one line; files by split are counted."""
-    if not isinstance(value, Mapping):
-        return one_line(str(value))
-    parts = [
-        f"{one_line(str(name))}: "
-        + (plural(len(of), "file") if isinstance(of, list) else one_line(str(of)))
-        for name, of in value.items()
-    ]
-    return ", ".join(parts) or "none"
+    """Write a setting, an account or a detail in words on one line; names of files are counted."""
+    if value is None or value in ({}, []):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{one_line(str(k))}: {shown_setting(v)}" for k, v in value.items())
+    if isinstance(value, list):
+        names = any(isinstance(each, str) for each in value)
+        return plural(len(value), "file") if names else ", ".join(map(shown_setting, value))
+    return one_line(str(value))
 
 
 def _made_rows(made: Made) -> Iterator[tuple[str, str]]:

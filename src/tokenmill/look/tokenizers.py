@@ -95,7 +95,6 @@ def _family(tree: dict[str, Any]) -> str:
 
 
 def _split_regexes(step: Any) -> Iterator[str]:
-    """The patterns that split a text, in turn."""
     if not isinstance(step, dict):
         return
     for inner in step.get("pretokenizers") or ():

@@ -26,7 +26,7 @@ class TrainedOn:
     visits: list[Visit]
     """The rows that trained on it, up to the present step of the loader."""
     to_come: list[Visit]
-    """Rows of the rest of the present epoch."""
+    """Rows of the rest of the present epoch, as far as the run goes."""
     checkpoints: dict[str, bool]
     """True for each that had trained on it."""
 
@@ -57,11 +57,13 @@ def trained_on(
     *,
     source: str,
     checkpoints: Mapping[str, int],
-    left_out: Collection[int] = (),
+    left_out: Collection[int],
+    end: int,
 ) -> TrainedOn:
     """Return when a run, of which this is the loader, trains on a document of a source.
 
-    `checkpoints` are the steps of the data before each; those in `left_out` were not trained on.
+    `checkpoints` are the steps of the data before each. Those in `left_out` are not trained on, nor
+    those from `end` on.
     """
     data = loader.datasets[loader.names.index(source)]
     start, stop = document_range(data, document)
@@ -73,7 +75,7 @@ def trained_on(
         document,
         stop - start,
         visits,
-        [visit for visit in found if visit.step >= loader.step],
+        [visit for visit in found if loader.step <= visit.step < end],
         {name: first is not None and first < steps for name, steps in checkpoints.items()},
     )
 

@@ -20,10 +20,15 @@ import numpy as np
 
 from tokenmill.base.human import one_line
 from tokenmill.errors import TokenmillError
-from tokenmill.formats.not_tokens import HEADER_MARKS, LEAST_TOKENS, known_head, tokens_per_id
+from tokenmill.formats.not_tokens import (
+    HEADER_MARKS,
+    LARGEST_VOCABULARY,
+    LEAST_TOKENS,
+    known_head,
+    tokens_per_id,
+)
 from tokenmill.look.token_sample import SplitSample, Trap, entropy, percent, spread_ranges
 
-LARGEST_VOCABULARY = 1 << 20  # ids; the largest in use have a quarter of that
 NUM_BLOCKS = 16
 WRITE_AGAIN = "they were written big-endian: write them again little-endian (array.astype('{}'))"
 LEAST_SAMPLE = 1000  # from which shares mean something

@@ -56,12 +56,25 @@ class OrderSettings:
         one_of("rows", self.rows, ROWS)
         if isinstance(self.order, str) and self.order not in ORDERS:
             raise ValueError(f"unknown order {self.order!r}; known are: {', '.join(ORDERS)}")
-        if self.of_documents:
-            self._check_rows_of_documents()
-        elif self.begin_token is not None:
+        if not self.of_documents:
+            if self.begin_token is not None:
+                raise ValueError(
+                    f'begin_token is {self.begin_token}, but rows are "windows", which begin '
+                    'anywhere in a document; use rows="packed" or rows="documents"'
+                )
+            return
+        if self.order not in ("sequential", "shuffle"):
+            name = self.order if isinstance(self.order, str) else "blocks"
             raise ValueError(
-                f'begin_token is {self.begin_token}, but rows are "windows", which begin anywhere '
-                'in a document; use rows="packed" or rows="documents"'
+                f'order="{name}" is for windows: rows="{self.rows}" are made of documents from all '
+                'over the data; use order="shuffle" or order="sequential"'
+            )
+        if self.phase:
+            raise ValueError(f'phase=True has no meaning with rows="{self.rows}": no window is cut')
+        if self.begin_token is not None and self.block_size < 2:
+            raise ValueError(
+                f"block_size is {self.block_size}; with a begin token a row needs at least 2 "
+                "inputs: the begin token and one token of the document"
             )
 
     @property
@@ -108,18 +121,3 @@ class OrderSettings:
             "block_size": self.block_size,
             "phase": self.phase,
         }
-
-    def _check_rows_of_documents(self) -> None:
-        if self.order not in ("sequential", "shuffle"):
-            name = self.order if isinstance(self.order, str) else "blocks"
-            raise ValueError(
-                f'order="{name}" is for windows: rows="{self.rows}" are made of documents from all '
-                'over the data; use order="shuffle" or order="sequential"'
-            )
-        if self.phase:
-            raise ValueError(f'phase=True has no meaning with rows="{self.rows}": no window is cut')
-        if self.begin_token is not None and self.block_size < 2:
-            raise ValueError(
-                f"block_size is {self.block_size}; with a begin token a row needs at least 2 "
-                "inputs: the begin token and one token of the document"
-            )

@@ -7,7 +7,7 @@ later. docs/order.md says how `phase` moves them. Draw g of `random` is a functi
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -73,6 +73,7 @@ class Windows:
         return range(max(0, first // self.block_size), min(self.count, last // self.block_size + 1))
 
 
+@runtime_checkable
 class Arrangement(Protocol):
     """A bijection between the positions and the windows of an epoch."""
 

@@ -117,7 +117,6 @@ def _parts(view: View, made: Batch, number: int) -> Iterator[tuple[int, int]]:
 
 
 def _edge(view: View, position: int) -> Html:
-    """The name of a document that begins or continues here, with a link to it."""
     extent = holding(view.data, position)
     words = extent.name if position == extent.start else f"{extent.name}, continued"
     link = address("document", view.here, {"at": position})

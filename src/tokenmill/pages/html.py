@@ -26,7 +26,7 @@ def table(head: tuple[object, ...], rows: Sequence[tuple[object, ...]], **attrib
     """A table; numbers are on the right."""
     first = rows[0] if rows else head
     names = (
-        tag("th", cell, scope="col", class_="number" if isinstance(below, int) else None)
+        tag("th", cell, scope="col", class_="number" if isinstance(below, int | float) else None)
         for cell, below in zip(head, first, strict=bool(head))
     )
     body = (tag("tr", *map(_cell, row)) for row in rows)
@@ -37,6 +37,8 @@ def table(head: tuple[object, ...], rows: Sequence[tuple[object, ...]], **attrib
 def _cell(value: object) -> Html:
     if isinstance(value, int) and not isinstance(value, bool):
         return tag("td", f"{value:,}", class_="number")
+    if isinstance(value, float):
+        return tag("td", f"{value:.4g}", class_="number")
     return tag("td", text(value))
 
 
@@ -95,6 +97,11 @@ def main_figures(known: Inspection) -> list[tuple[object, object]]:
         ("documents", "not counted" if documents is None else human_count(documents)),
         ("bytes a token", "unknown" if per_token is None else f"{per_token:.2f}"),
     ]
+
+
+def pair(*parts: Html) -> Html:
+    """Cards side by side, or below each other where there is no room."""
+    return tag("div", *parts, class_="grid2")
 
 
 def section(title: str, *children: object) -> Html:

@@ -7,11 +7,13 @@ from itertools import cycle, pairwise
 import numpy as np
 
 from tokenmill.base.human import human_count, plural
-from tokenmill.base.markup import Html, Plot, number, tag, text
-from tokenmill.pages.html import note
+from tokenmill.base.markup import Html, Plot, column_chart, number, tag, text
+from tokenmill.edits.usage import SourceUsage
+from tokenmill.pages.html import note, section
 
-NARROW = Plot(520, 270, left=56, right=16, top=12, bottom=40, label_gap=(8, 18))  # half a card
-WIDE = replace(NARROW, width=1080, height=230, top=34, bottom=16)  # a card; scrolled on a phone
+# Half a card on a desk. On a phone labels are 18 pixels high, and seven digits fit at the left.
+NARROW = Plot(520, 270, left=84, right=40, top=12, bottom=40, label_gap=(8, 18))
+KINDS = 6  # of colours: p0 to p5 in style.css
 
 
 def length_bars(lengths: np.ndarray) -> Html:
@@ -52,6 +54,19 @@ def rank_frequency(counts: np.ndarray) -> Html:
         label="Occurrences by rank",
         class_="half",
     )
+
+
+def shard_use(usage: SourceUsage) -> Html:
+    """The use of each shard by a run: flat, except for the epoch in progress."""
+    used = [shard.epochs for shard in usage.shards]
+    words = (
+        f"{usage.samples:,} samples of {usage.source}, {usage.epochs:.3g} epochs. The tokens of a "
+        f"shard were a target {min(used):.4g} to {max(used):.4g} times."
+    )
+    parts = [(shard.file, shard.epochs) for shard in usage.shards]
+    label = f"A column for each shard of {usage.source}"
+    chart = column_chart(NARROW, parts, unit="times", label=label, class_="half")
+    return section(f"Use of the shards of {usage.source}", chart, note(words))
 
 
 def vocabulary_map(counts: np.ndarray, vocab_size: int) -> Html:
@@ -98,7 +113,7 @@ def strip(columns: Sequence[int], length: int, filled: int) -> Html:
     for place, (begin, end) in enumerate(pairwise([*columns, filled])):
         words = tag("title", f"part {place}: {end - begin:,} tokens")
         width = max(0.5, 1000 * (end - begin) / length - 1.5)
-        parts.append(_bar(1000 * begin / length, width, f"part p{place % 6}", words))
+        parts.append(_bar(1000 * begin / length, width, f"part p{place % KINDS}", words))
     label = f"{len(parts)} documents in this row"
     return _flat(1000, *parts, class_="strip", role="img", aria_label=label)
 

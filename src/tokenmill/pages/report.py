@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 
 from tokenmill.base.human import plural
-from tokenmill.base.markup import Html, column_chart, join, tag
+from tokenmill.base.markup import Html, join, tag
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
@@ -24,7 +24,7 @@ from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
 from tokenmill.pages import html, plots
 from tokenmill.pages.find_documents import bounds_in, survey
 from tokenmill.pages.health import health_list, health_mark, health_of
-from tokenmill.pages.html import facts, note, section, table
+from tokenmill.pages.html import facts, note, pair, section, table
 from tokenmill.version import __version__
 
 TOP = 26
@@ -86,10 +86,10 @@ def report(
         _figures(known, counts, health_mark(answers)),
         section("Health", health_list(answers)),
         _lengths(splits, sample),
-        _pair(_top_tokens(opened, counts), _vocabulary(known, counts)),
-        _pair(_splits(known), _compression(splits, opened.tokenizer)),
-        _pair(_accounts(made), _repeated(opened, made)) if made else None,
-        None if usage is None else _usage(usage),
+        pair(_top_tokens(opened, counts), _vocabulary(known, counts)),
+        pair(_splits(known), _compression(splits, opened.tokenizer)),
+        pair(_accounts(made), _repeated(opened, made)) if made else None,
+        None if usage is None else pair(plots.shard_use(usage)),
         _samples(opened),
         tag(
             "footer",
@@ -119,10 +119,6 @@ def _figures(known: Inspection, counts: Counts, health: Html) -> Html:
         ("entropy, in bits", f"{token_sample.entropy(counts.by_id):.2f}"),
         ("health", health),
     )
-
-
-def _pair(left: Html, right: Html) -> Html:
-    return tag("div", left, right, class_="grid2")
 
 
 def _sampled(what: str | None) -> Html | None:
@@ -273,9 +269,9 @@ def _accounts(made: Made) -> Html:
     rows: dict[str, object] = {}
     for name, value in made.accounts.items():
         if isinstance(value, dict):
-            rows |= {f"{name}: {reason}": amount for reason, amount in value.items()}
+            rows |= {f"{name}: {reason}": shown_setting(n) for reason, n in value.items()}
         else:
-            rows[name] = value
+            rows[name] = shown_setting(value)
     rows["source files"] = made.sources
     settings = {name: shown_setting(value) for name, value in made.settings.items()}
     more = tag("details", tag("summary", "Settings"), facts(settings))
@@ -348,19 +344,6 @@ def _why_repeated(opened: OpenedData, most_often: Repeated, made: Made) -> Itera
         shown = tag("span", html.preview(opened.shown(data, ids)), class_="preview")
         rows.append((times, stop - start, shown))
     yield table(("times", "tokens", "begins"), rows)
-
-
-def _usage(usage: SourceUsage) -> Html:
-    """The use of each shard: flat, except for the epoch in progress."""
-    used = [shard.epochs for shard in usage.shards]
-    words = (
-        f"{usage.samples:,} samples of {usage.source}, {usage.epochs:.3g} epochs. The tokens of a "
-        f"shard were a target {min(used):.4g} to {max(used):.4g} times."
-    )
-    parts = [(shard.file, shard.epochs) for shard in usage.shards]
-    chart = column_chart(plots.WIDE, parts, unit="times", label="A column for each of them")
-    drawing = tag("div", chart, class_="scroll wide")
-    return section("Use of the shards", drawing, note(words))
 
 
 def _samples(opened: OpenedData) -> Html:

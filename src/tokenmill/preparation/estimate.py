@@ -12,7 +12,8 @@ import numpy as np
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.preparation.planning.inputs import Inputs, ValInput, as_list, search_inputs
-from tokenmill.preparation.planning.plan import choose_dtype, load_tokenizer
+from tokenmill.preparation.planning.limits import BEST_OF_SHARDS
+from tokenmill.preparation.planning.plan import Plan, choose_dtype, load_tokenizer
 from tokenmill.preparation.planning.settings import Details, Settings, SettingsKeywords
 from tokenmill.preparation.planning.val_inputs import held_out_inputs
 from tokenmill.preparation.stages.parts import ROW
@@ -33,6 +34,7 @@ STRIDE_BYTES = 256 << 10  # read so much here and there, rather than one stretch
 FEWEST = 16  # pieces read: all of a small input
 MOST = 1024  # 256 MB of a large one
 WHOLE_FILE_BYTES = 4 << 20  # read so much of a file that can only be read from its start
+SURE = 0.9  # of what a sample says
 UNPACKED_OF_TEXT = 1.1  # what cleaning removes, and what JSON adds
 
 
@@ -68,7 +70,7 @@ class Estimate:
                 f"(read {human_bytes(self.bytes_sampled)} of it)",
                 f"tokens      about {self.tokens:,}, {self.dtype}",
                 f"disk        about {human_bytes(self.disk_bytes)}, "
-                f"and {human_bytes(self.peak_bytes)} at the most while it is made"
+                f"and {human_bytes(self.peak_bytes)} at most while it is made"
                 + (", before compression" if self.compress else ""),
                 f"duplicates  at least {self.duplicates:.1%} (repeated within what was read; "
                 "with more, there are fewer tokens)",
@@ -98,11 +100,7 @@ def estimate(
     workers = workers or len(os.sched_getaffinity(0))
     sample = _Sample(asked, tokenizer)
     started = time.perf_counter()
-    units = cut_into_units(sources, STRIDE_BYTES)
-    # About one in a hundred, evenly, but neither too few nor too many.
-    wanted_units = min(max(FEWEST, round(len(units) * SHARE)), MOST)
-    for unit in units[:: max(1, len(units) // wanted_units)]:
-        sample.read(sources[unit.source], unit)
+    sample.read_some(sources)
     seconds = time.perf_counter() - started
     bytes_in = sum(source.size for source in sources)
     bytes_sampled = sum(counts["bytes_in"] for counts in sample.by_kind.values())
@@ -125,6 +123,29 @@ def estimate(
     )
 
 
+def least_room(plan: Plan, tokenizer: Tokenizer | None) -> int:
+    """Return the bytes without which a preparation cannot end, by a small sample, rather too few.
+
+    Text is unpacked, or kept for a second pass, only where there is room for it.
+    """
+    sample = _Sample(plan.settings, tokenizer)
+    sample.read_some(plan.sources, FEWEST)
+    expected = sample.expected(plan.sources)
+    itemsize = choose_dtype(tokenizer, plan.settings.dtype).itemsize if tokenizer else 2
+    shards = itemsize * expected["tokens"] + END_BYTES * expected["documents"]
+    if plan.destination is not None:
+        shards = 0  # uploaded, and removed here
+    elif plan.settings.compress is not None:
+        shards = round(BEST_OF_SHARDS * shards)
+    return round(SURE * (_work_bytes(expected, itemsize) + shards))
+
+
+def _work_bytes(expected: Counter[str], itemsize: int) -> int:
+    """Return the bytes of all parts, and of the hashes that are compared."""
+    parts = itemsize * expected["encoded"] + ROW.itemsize * expected["documents"]
+    return parts + HASH_BYTES * expected["hashes"]
+
+
 class _Sample:
     """The pieces read so far, counted by kind of file: some hold denser text than others."""
 
@@ -138,6 +159,13 @@ class _Sample:
         self._seen: set[tuple[int, int]] = set()
         if tokenizer is not None:
             tokenizer.encode_batch([b"Loading takes the same time whatever the input."])
+
+    def read_some(self, sources: Sequence[Source], most: int = MOST) -> None:
+        """Read about one piece in a hundred, evenly, but neither too few nor too many."""
+        units = cut_into_units(sources, STRIDE_BYTES)
+        wanted = min(max(FEWEST, round(len(units) * SHARE)), most)
+        for unit in units[:: max(1, len(units) // wanted)]:
+            self.read(sources[unit.source], unit)
 
     def read(self, source: Source, unit: Unit) -> None:
         """Read one unit; of a file that is one unit, its beginning."""
@@ -166,17 +194,16 @@ class _Sample:
                 total[name] += round(number * size / max(1, counts["bytes_in"]))
         return total
 
-    def peak(self, sources: list[Source], disk_bytes: int, itemsize: int) -> int:
+    def peak(self, sources: Sequence[Source], disk_bytes: int, itemsize: int) -> int:
         """Return the most bytes on the disk: when units are encoded, or when all shards are there.
 
         Text that is kept for a second pass goes with its unit. Hashes and unpacked text stay.
         """
         expected = self.expected(sources)
         unpacked = self.expected([sources[number] for number in worth_unpacking(sources)])
-        stays = round(UNPACKED_OF_TEXT * unpacked["text"]) + HASH_BYTES * expected["hashes"]
-        parts = itemsize * expected["encoded"] + ROW.itemsize * expected["documents"]
+        stays = round(UNPACKED_OF_TEXT * unpacked["text"])
         kept_text = expected["text"] if self.settings.dedup == "lines" else 0
-        return stays + parts + max(kept_text, disk_bytes)
+        return stays + _work_bytes(expected, itemsize) + max(kept_text, disk_bytes)
 
     def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
         cuts = self.tokenizer.cuts if self.tokenizer else None

@@ -77,7 +77,7 @@ def plan(
         if done := find_done(target, wanted, sources):
             return done
         plan = make_plan(target, wanted, sources, given, memory, run)
-        decide_limits(plan, memory)
+        decide_limits(plan, memory, run.progress.say)
         target.workspace.share()
         return plan
 
@@ -133,7 +133,7 @@ def finish(
     with hold_workspace(plan.workspace.out_dir, break_lock=run.break_lock) as workspace:
         processes = memory.workers
         if memory.max_ram is not None:  # else the limits on documents stay those of the plan
-            processes = decide_limits(plan, memory)
+            processes = decide_limits(plan, memory, run.progress.say)
         with LocalExecutor(processes) as executor:
             outcome = run_stages(plan, target.previous, executor, run.progress)
         workspace.clean_temporary()

@@ -9,6 +9,7 @@ they made is published (stages/commit.py).
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -37,7 +38,7 @@ from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.shards.manifest import Manifest, SourceEntry
 from tokenmill.text.inputs import units
 from tokenmill.text.inputs.open_input import TOKENS, Source
-from tokenmill.tokens.tokenizer import say_if_slow
+from tokenmill.tokens.tokenizer import note_if_slow
 
 
 @takes_keywords_of(Settings, but=Details.__dataclass_fields__)
@@ -135,9 +136,15 @@ def make_plan(
     plan = cut_inputs(plan, units.choose_unit_bytes(sources, run.unit_bytes))
     limits.check_space(plan)
     tokenizer = existing_dataset.tokenizer_for(target, settings, given)
+    is_measured = memory.max_ram is None and sources[0].kind != TOKENS
+    if is_measured and limits.is_tight(plan):
+        from tokenmill.preparation.estimate import least_room
+
+        with suppress(BadInputError):  # it is met again, and counted or raised, by the stages
+            limits.require_space(plan, least_room(plan, tokenizer))
     say = run.progress.say
-    if tokenizer is not None:
-        say_if_slow(tokenizer, say)
+    for note in note_if_slow(tokenizer) if tokenizer is not None else ():
+        say(note)
     plan = begin(plan, tokenizer, restart=target.replaces, say=say)
     if target.previous is not None:
         keep(plan.workspace.root / PREVIOUS_FILE, target.previous.to_bytes())
@@ -160,11 +167,13 @@ def carry_out(
 ) -> Summary:
     """Run all stages, with as many workers as fit, and publish what they made."""
     workspace = plan.workspace
-    processes = limits.decide_limits(plan, memory)
+    is_local = engine.kind == "local"
+    quietly = Progress()
+    processes = limits.decide_limits(plan, memory, (run.progress if is_local else quietly).say)
     if engine.workers is None and limits.is_small_job(plan):
         processes = 1
     workspace.take_up()
-    if engine.kind != "local":
+    if not is_local:
         workspace.share()
     with engine.open(processes, str(workspace.plan_file.absolute())) as executor:
         executor.get_ready(encode_unit, len(plan.units))
@@ -197,7 +206,8 @@ def run_stages(
     this.layout = make_layout(
         plan, this.documents, decided.tokens, by_hash=by_hash, first=this.first
     )
-    return PreparationOutcome.of(plan, decided, this.run("assemble"), by_hash=by_hash)
+    outcome = PreparationOutcome.of(plan, decided, this.run("assemble"), by_hash=by_hash)
+    return replace(outcome, bytes_read=this.bytes_read)
 
 
 def find_documents(this: Preparation) -> None:
@@ -220,13 +230,16 @@ def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
     """Commit: nothing is published unless the accounts balance, and the manifest goes last."""
     check_accounts(plan, outcome)
     known_sources: Sequence[SourceEntry] = ()
-    notes = outcome.notes(plan)
+    notes = note_if_slow(plan.tokenizer) + outcome.notes(plan)
     if target.previous is not None:
         known_sources = existing_dataset.all_sources(target)
         notes = existing_dataset.notes_on_known_inputs(known_sources, plan) + notes
     manifest = commit(plan, target.previous, known_sources, outcome)
     summary = Summary.of(target.name, manifest, notes)
     summary.bad_input = outcome.bad_input
+    summary.repeated_lines = outcome.repeated_lines
+    summary.bytes_read = outcome.bytes_read
+    summary.added = outcome.accounts if target.append else {}
     if plan.settings.clean:
         from tokenmill.preparation.stages.cleaned_text import changed_lines
 

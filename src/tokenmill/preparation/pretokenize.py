@@ -18,6 +18,7 @@ import orjson
 
 from tokenmill.base.atomic import rename_durably, write_atomically
 from tokenmill.base.progress import Progress
+from tokenmill.base.signatures import checks_arguments
 from tokenmill.base.suggest import one_of
 from tokenmill.errors import (
     BadInputError,
@@ -28,14 +29,14 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.executors.local import LocalExecutor
-from tokenmill.preparation.planning.limits import check_space
+from tokenmill.preparation.planning.limits import expected_bytes, require_space
 from tokenmill.preparation.planning.plan import Plan, begin, choose_dtype
 from tokenmill.preparation.planning.settings import UNIT_BYTES, Settings
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.assemble import write_npy
 from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.workspace.target import hold_workspace
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.work_folder import Workspace, refuse_link
 from tokenmill.text.inputs.file_kind import make_source, suffixes
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit, cut_into_units
@@ -44,7 +45,7 @@ from tokenmill.text.reading.read import check_unchanged, read_unit
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer, chars_of
 from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.load_tokenizer import load
-from tokenmill.tokens.tokenizer import Tokenizer, say_if_slow
+from tokenmill.tokens.tokenizer import Tokenizer, note_if_slow
 
 DTYPES = ("uint16", "uint32", "int32", "int64")
 PIECE = 1 << 20  # bytes of one document that are encoded together
@@ -52,7 +53,7 @@ AGAIN = "force=True writes it again"
 # Hints for errors of the stages, which name options that only `prepare` has.
 HINTS = {
     "break_lock=": "wait for it, or stop it; if that machine is gone for good, remove the folder",
-    "max_ram=": "name what is between documents: separator=",
+    "max_ram=": "say what separates documents: separator=",
     "on_bad_input=": "convert it first (iconv -t utf-8 -f ...), or use "
     "`tokenmill prepare --on_bad_input replace`",
 }
@@ -81,6 +82,7 @@ class Pretokenized:
         return self.characters / self.tokens if self.characters and self.tokens else None
 
 
+@checks_arguments
 def pretokenize(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
@@ -105,7 +107,8 @@ def pretokenize(
     sources = _find_texts([paths] if isinstance(paths, str | os.PathLike) else paths)
     try:
         encoder = _choose_tokenizer(tokenizer, sources)
-        say_if_slow(encoder, progress.say)
+        for note in note_if_slow(encoder):
+            progress.say(note)
         kind = choose_dtype(encoder, dtype)
         arrays = [TextArray(source, encoder, kind, separator) for source in sources]
         kept = [None if force else array.find_kept() for array in arrays]
@@ -155,9 +158,10 @@ class TextArray:
             long_line=min(PIECE, unit_bytes),
         )
         units = tuple(cut_into_units([self.source], unit_bytes))
-        with _hold_work_folder(self.work_folder) as workspace:
+        with _hold_work_folder(refuse_link(self.work_folder)) as workspace:
             plan = Plan(workspace, settings, (self.source,), units)
-            check_space(plan)
+            num_tokens = expected_bytes(plan) // 2
+            require_space(plan, num_tokens * (2 + self.dtype.itemsize))
             plan = begin(plan, self.tokenizer, restart=True)  # work for another is thrown away
             workspace.take_up()
             this = Preparation(plan, None, LocalExecutor(1), progress)
@@ -187,7 +191,7 @@ class TextArray:
 
     def find_kept(self) -> Pretokenized | None:
         """Return the array that is there, if it is newer than the text; refuse another one."""
-        if not self.npy.exists() or self.npy.stat().st_mtime_ns < self.source.mtime_ns:
+        if not self.npy.exists() or self.source.changed_after(self.npy.stat().st_mtime_ns):
             return None
         newer = f"{self.npy} is newer than {self.source.name}, but"
         try:
@@ -198,8 +202,10 @@ class TextArray:
         for name, value in {"dtype": str(self.dtype), "dimensions": 1, **self._wanted}.items():
             if made.get(name) != value:
                 kind = TokenizerMismatchError if name == "fingerprint" else MismatchError
-                known = f"made with {name} {made[name]!r}" if name in made else f"of unknown {name}"
-                raise kind(f"{newer} is {known}, not {value!r}", hint=AGAIN)
+                known = f"nothing says that its {name} is {value!r}"
+                if name in made:
+                    known = f"was made with {name} {made[name]!r}, not {value!r}"
+                raise kind(f"{newer} {known}", hint=AGAIN)
         if self.work_folder.exists():  # its run was killed after the array was in its place
             with suppress(LockedError), _hold_work_folder(self.work_folder):
                 pass

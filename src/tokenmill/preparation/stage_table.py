@@ -52,6 +52,8 @@ class Preparation:
     documents: "Search | None" = None
     """Where repeated documents are, if they are to be dropped."""
     layout: Layout | None = None
+    bytes_read: int = 0
+    """Bytes of input that this run encoded; an earlier one may have done the others."""
 
     def __post_init__(self) -> None:
         self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
@@ -106,8 +108,9 @@ class Preparation:
             missing = partial(self._missing, stage, names)
             tasks = Tasks(stage.name, stage.task, arguments, missing)
             try:
-                for _ in self._follow(stage, names, self.executor.run_missing(tasks)):
-                    pass
+                for _, receipt in self._follow(stage, names, self.executor.run_missing(tasks)):
+                    if stage.name == "encode" and receipt is not None:
+                        self.bytes_read += receipt["counts"].get("bytes_in", 0)
             except PrepareError as error:
                 self._explain(error, stage)
                 raise
@@ -132,10 +135,15 @@ class Preparation:
 
     def _follow(
         self, stage: "Stage", names: Sequence[str], results: Iterator[tuple[int, Any]]
-    ) -> Iterator[Any]:
+    ) -> Iterator[tuple[int, Any]]:
         """Show the progress: in bytes where units are read, else in tasks."""
+
+        def was_done(result: tuple[int, Any]) -> bool:
+            return result[1] is None
+
         if stage.per != UNIT:
-            return self.progress.follow(stage.name, results, total=len(names))
+            total = len(names)
+            return self.progress.follow(stage.name, results, total=total, was_done=was_done)
         workspace = self.plan.workspace
         workspace.forget_noted()
         finished: list[int] = []
@@ -143,7 +151,7 @@ class Preparation:
         def bytes_and_tokens(result: tuple[int, Receipt | None]) -> tuple[int, int]:
             number, receipt = result
             finished.append(number)
-            if receipt is None:  # it was done before
+            if receipt is None:
                 receipt = workspace.logs(stage.folder).get(names[number]) or {}
             parts = receipt.get("parts", ())
             tokens = sum(file["num_tokens"] for part in parts for file in part["files"])
@@ -155,6 +163,7 @@ class Preparation:
             total=self.plan.bytes_in,
             measure=bytes_and_tokens,
             under_way=lambda: workspace.bytes_noted(but=finished),
+            was_done=was_done,
         )
 
     def _explain(self, error: PrepareError, stage: "Stage") -> None:

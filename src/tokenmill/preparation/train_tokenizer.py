@@ -160,8 +160,6 @@ def train_tokenizer(
 
 def check_vocabulary(vocab_size: int, special: Sequence[str]) -> int:
     """Return the number of merges; refuse what cannot be a vocabulary."""
-    if isinstance(special, str):
-        raise TypeError(f"special is {special!r}; give a list of tokens: [{special!r}]")
     for number, text in enumerate(special):
         if not text or not text.isprintable():
             raise ValueError(f"the special token {text!r} is not printable text; write another")
@@ -179,7 +177,7 @@ def check_vocabulary(vocab_size: int, special: Sequence[str]) -> int:
 def _count(
     plan: Plan, memory: limits.Memory, workers: int | None, run: Run
 ) -> tuple[list[Path], dict[str, int]]:
-    processes = limits.decide_limits(plan, memory)
+    processes = limits.decide_limits(plan, memory, run.progress.say)
     if workers is None and limits.is_small_job(plan):
         processes = 1
     with LocalExecutor(processes) as executor:
@@ -223,7 +221,7 @@ def find_trained(
     lines += [
         f"input {printable(source.name)}   may have changed after the tokenizer was trained"
         for source in sources
-        if source.mtime_ns > made
+        if source.changed_after(made)
     ]
     if lines:
         hint = "use another folder, or overwrite=True to replace it"

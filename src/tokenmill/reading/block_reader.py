@@ -77,21 +77,12 @@ class BlockReader(ShardReader):
         if any(file.packed and file.packed.codec != FRAMED for file in self.files):
             return super().span_reader(edges, locality, ids)
         num_bytes = int(edges[-1]) * dtype.itemsize
-        count = _blocks_in_use(locality, num_bytes, dtype.itemsize)
-        if count is None:
-            self._warn_of_small_cache(num_bytes)
-        blocks = BlockRuns(self, edges, self._bytes_that_fit(num_bytes) if count is None else 0)
-        return RunReader(blocks.edges, dtype, blocks.array, count or blocks.max_open, ids)
-
-    def _bytes_that_fit(self, num_bytes: int) -> int:
-        """Return how many of these bytes the cache holds: all, or the first ones.
-
-        An eighth is left for indexes, and for what other processes write meanwhile.
-        """
-        most = self.cache.max_bytes
-        return num_bytes if num_bytes * 1.001 <= most else most * 7 // 8
-
-    def _warn_of_small_cache(self, num_bytes: int) -> None:
+        # A block of the order may begin and end inside one of ours.
+        per_block = num_frames(locality.block_tokens * dtype.itemsize) + 1
+        count = min(locality.num_blocks * per_block, num_bytes // BLOCK_BYTES) + BLOCKS_IN_MEMORY
+        if locality.num_blocks and count <= MOST_IN_MEMORY:
+            blocks = BlockRuns(self, edges, 0)
+            return RunReader(blocks.edges, dtype, blocks.array, count, ids)
         if num_bytes > self.cache.max_bytes:
             log.warning(
                 "%s and its neighbours have %d bytes when unpacked, but the cache holds %d: in "
@@ -102,6 +93,16 @@ class BlockReader(ShardReader):
                 self.cache.max_bytes,
                 num_bytes,
             )
+        blocks = BlockRuns(self, edges, self._bytes_that_fit(num_bytes))
+        return RunReader(blocks.edges, dtype, blocks.array, blocks.max_open, ids)
+
+    def _bytes_that_fit(self, num_bytes: int) -> int:
+        """Return how many of these bytes the cache holds: all, or the first ones.
+
+        An eighth is left for indexes, and for what other processes write meanwhile.
+        """
+        most = self.cache.max_bytes
+        return num_bytes if num_bytes * 1.001 <= most else most * 7 // 8
 
     def _read(self, i: int, offset: int, count: int) -> np.ndarray:
         if not self.has_blocks(i):
@@ -122,7 +123,6 @@ class BlockReader(ShardReader):
         return self.block(*key, in_cache=False)
 
     def _fetch(self, i: int, number: int) -> bytes:
-        """Return the bytes of a block, which are checked."""
         return self._tables[i][number]
 
     def _open_frames(self, i: int) -> Frames:
@@ -136,16 +136,6 @@ class BlockReader(ShardReader):
         if file.packed is None:
             return super()._open(i)
         return Descriptor(self.cache.open(tokens_of(file)))
-
-
-def _blocks_in_use(locality: Locality, num_bytes: int, item_size: int) -> int | None:
-    """Return how many blocks an order needs at a time; None if these are too many for memory."""
-    if not locality.num_blocks:
-        return None
-    # A block of the order may begin and end inside one of ours.
-    per_block = num_frames(locality.block_tokens * item_size) + 1
-    needed = min(locality.num_blocks * per_block, num_bytes // BLOCK_BYTES) + BLOCKS_IN_MEMORY
-    return needed if needed <= MOST_IN_MEMORY else None
 
 
 class BlockRuns:

@@ -19,6 +19,7 @@ from tokenmill.reading.shard_reader import MAX_OPEN, RecentlyUsed, ShardReader
 from tokenmill.reading.token_file import check_hash
 
 BLOCK = 1 << 22  # tokens a scan looks at in one go: 8 MB of uint16
+OTHER_BUILD = "index and tokens are of different builds; fetch or write both again"
 
 
 class Documents(ABC):
@@ -112,7 +113,10 @@ class IndexedDocuments(Documents):
 
         Row after row, ends ascending; empty documents end where the one before them ends.
         """
-        rows = _roughly_sorted(starts)  # neighbouring searches then touch the same cache lines
+        # By their 16 highest bits, in a tenth of the time of a whole sort: neighbouring searches
+        # then touch the same cache lines.
+        shift = max(0, int(starts.max(initial=0)).bit_length() - 16)
+        rows = (starts >> shift).astype(np.uint16).argsort(kind="stable")
         starts = starts[rows]
         stops = starts + (length - 1)
         files = np.searchsorted(self._starts, starts, side="right") - 1
@@ -122,9 +126,11 @@ class IndexedDocuments(Documents):
             # Each turn handles one file of every row that is left, its rows together.
             cuts = np.flatnonzero(files[1:] != files[:-1]) + 1
             for low, high in itertools.pairwise([0, *cuts.tolist(), len(files)]):
-                ends, counts = self._ends_between(
-                    int(files[low]), starts[low:high], stops[low:high]
-                )
+                table, origin = self._tables[int(files[low])], self._starts[files[low]]
+                edges = np.stack([starts[low:high], stops[low:high]], axis=1) - origin
+                firsts, lasts = table.searchsorted(edges, side="right").T
+                counts = lasts - firsts
+                ends = table[runs(firsts, counts)] + origin
                 found.append((rows[low:high], counts, ends))
                 num_ends[rows[low:high]] += counts
             (left,) = (stops > self._starts[files + 1]).nonzero()
@@ -135,16 +141,6 @@ class IndexedDocuments(Documents):
             in_order[runs(places[rows], counts)] = ends
             places[rows] += counts
         return np.arange(len(num_ends)).repeat(num_ends), in_order
-
-    def _ends_between(
-        self, i: int, starts: np.ndarray, stops: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Ends of file i after each start up to its stop, and how many there are for each."""
-        table, origin = self._tables[i], int(self._starts[i])
-        edges = np.stack([starts, stops], axis=1) - origin
-        lows, highs = table.searchsorted(edges, side="right").T
-        counts = highs - lows
-        return table[runs(lows, counts)] + origin, counts
 
     def num_empty(self) -> int:
         """Documents without a token."""
@@ -163,21 +159,25 @@ class IndexedDocuments(Documents):
         return len(self._tables[i]) if stated is None else stated
 
     def _load(self, i: int) -> np.ndarray:
-        """The ends inside our part of file i, counted from its first token."""
         file = self._files[i]
         assert file.ends is not None
         table: np.ndarray = file.ends()
-        if not self._checked[i]:
-            _check_sorted(table, file.path)
+        is_new = not self._checked[i]
+        if is_new and len(table) and (table[0] < 0 or (table[1:] < table[:-1]).any()):
+            where = int(np.argmax(np.diff(table, prepend=0) < 0))
+            raise CorruptShardError(
+                f"the document index of {file.path} goes back at entry {where}: {table[where]}",
+                hint=OTHER_BUILD,
+            )
         low = 0 if file.first == 0 else int(np.searchsorted(table, file.first, side="right"))
         high = int(np.searchsorted(table, file.first + file.num_tokens, side="right"))
         if high < len(table) and not file.partial:
             raise CorruptShardError(
                 f"the document index of {file.path} ends at token {int(table[-1]):,}, but the file "
                 f"has {file.first + file.num_tokens:,}",
-                hint="index and tokens are of different builds; fetch or write both again",
+                hint=OTHER_BUILD,
             )
-        if not self._checked[i] and file.hashes is not None:
+        if is_new and file.hashes is not None:
             # Ends that were changed may still be sorted: only the hash in the manifest detects it.
             found = xxhash.xxh3_128_hexdigest(table.data)
             check_hash(file.ends.file or file.path, file.hashes.ends, found)
@@ -228,18 +228,3 @@ class ScannedDocuments(Documents):
             if last >= total + tail:
                 raise IndexError(f"document {last} of a dataset of {total + tail} documents")
         return ends
-
-
-def _roughly_sorted(values: np.ndarray) -> np.ndarray:
-    """The order of numbers by their 16 highest bits: found in a tenth of the time of the whole."""
-    shift = max(0, int(values.max(initial=0)).bit_length() - 16)
-    return (values >> shift).astype(np.uint16).argsort(kind="stable")
-
-
-def _check_sorted(table: np.ndarray, path: str) -> None:
-    if len(table) and (int(table[0]) < 0 or bool((table[1:] < table[:-1]).any())):
-        where = int(np.argmax(np.diff(table, prepend=0) < 0))
-        raise CorruptShardError(
-            f"the document index of {path} goes back at entry {where}: {int(table[where])}",
-            hint="index and tokens are of different builds; fetch or write both again",
-        )

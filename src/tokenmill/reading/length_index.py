@@ -157,7 +157,6 @@ def _open(path: Path, key: str | None = None) -> LengthIndex:
 
 
 def _starts_at(num_lengths: int) -> int:
-    """Return where the starts begin in the file."""
     return _ALIGN - (-16 * num_lengths // _ALIGN) * _ALIGN
 
 
@@ -182,7 +181,6 @@ def _fingerprint(lengths: np.ndarray, counts: np.ndarray, starts: np.ndarray) ->
 
 
 def _starts_dtype(num_tokens: int) -> np.dtype[Any]:
-    """Return four bytes for a position where they suffice."""
     return np.dtype("<u4" if num_tokens < 1 << 32 else "<u8")
 
 
@@ -234,14 +232,12 @@ def _write_edges(file: IO[bytes], ends: Iterable[np.ndarray], num_tokens: int) -
 
 
 def _blocks(edges: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the starts and the lengths of documents, a block at a time."""
     for low in range(0, len(edges) - 1, _BLOCK):
         block = edges[low : low + _BLOCK + 1].astype(np.int64)
         yield block[:-1], np.diff(block)
 
 
 def _count(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lengths that occur, and how many documents have each."""
     small = np.zeros(_SMALL, np.int64)
     large = [np.empty(0, np.int64)]
     for _, lengths in _blocks(edges):

@@ -38,7 +38,7 @@ ABANDONED = 3600.0
 TRIES = 3
 _DIGEST_BYTES = 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+_UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 # By process: another thread may have held that of the parent when it was forked.
 _making_room: dict[int, threading.Lock] = defaultdict(threading.Lock)
 
@@ -237,7 +237,7 @@ class ShardCache:
 
     @contextmanager
     def _explain_bad_folder(self, address: str, size: int) -> Iterator[None]:
-        """Say what to do about a cache folder that is full or may not be written."""
+        """Say what to do about a cache folder that is full, is no folder, or may not be written."""
         try:
             yield
         except OSError as error:
@@ -247,7 +247,7 @@ class ShardCache:
                     f"no room for {size:,} bytes in the cache {self.folder}",
                     hint="free some, pass a smaller cache_bytes, or another cache_dir",
                 ) from error
-            if error.errno in _READ_ONLY:
+            if error.errno in _UNUSABLE:
                 raise kind(
                     f"cannot write to the cache {self.folder}: {error.strerror}",
                     hint="pass a cache_dir that this user may write to (or set XDG_CACHE_HOME)",
@@ -256,7 +256,6 @@ class ShardCache:
 
 
 def _has_own_hash(descriptor: int) -> bool:
-    """Compare the content of a block with the hash that follows it."""
     data = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
     return xxhash.xxh3_128_digest(data[:-_DIGEST_BYTES]) == data[-_DIGEST_BYTES:]
 

@@ -74,7 +74,7 @@ class FileReader(SpanReader):
         row, column, start, length = span
         for run, offset, count in parts_in_runs(self._edges, start, length):
             tokens = self._read(run, offset, count)
-            if exceeds(tokens, self._ids.largest):
+            if int(tokens.view(f"u{tokens.itemsize}").max()) > self._ids.largest:
                 self._ids.refuse(start, length)
             out[row, column : column + count] = tokens
             marks.clear(row, column, tokens)
@@ -227,9 +227,3 @@ def parts_in_runs(
         start = end
         run += 1
     return parts
-
-
-def exceeds(tokens: np.ndarray, largest: int) -> bool:
-    """True if an id, seen as unsigned, is larger."""
-    unsigned = tokens.view(np.dtype(f"u{tokens.itemsize}"))
-    return largest < np.iinfo(unsigned.dtype).max and int(unsigned.max(initial=0)) > largest

@@ -345,7 +345,6 @@ class Manifest(Entry):
                     yield at, stated, f"{found}, the sum of its shards"
 
     def _contradictions_in(self, shard: ShardEntry) -> Iterator[tuple[str, object, str]]:
-        """Yield the same of one shard."""
         ends = shard.ends
         tokens = shard.num_tokens
         item_size = ITEM_SIZE[self.dtype]

@@ -71,7 +71,11 @@ def verify(
     `progress(file, bytes)` is called after each shard that was read.
     """
     manifest = Manifest.load(folder)
-    chosen = _choose(manifest, full, subset)
+    # In the order of a hash: spread over the dataset, and the same shards every time.
+    names = [shard.file for shard in manifest.shards]
+    names.sort(key=lambda name: xxhash.xxh3_128_digest(name.encode()))
+    share = float(full) if subset is None else share_of(subset)
+    chosen = set(names[: math.ceil(len(names) * share)])
     sizes = _sizes_in_store(str(folder), manifest) if is_remote(folder) else _sizes_in(Path(folder))
     findings = []
     for file in manifest.files_beside_shards:
@@ -119,15 +123,6 @@ def read_blocks(folder: Path, entry: NamedFile) -> Iterator[bytes | memoryview]:
     with open(folder / entry.file, "rb", opener=regular) as file:
         while block := file.read(_BLOCK):
             yield block
-
-
-def _choose(manifest: Manifest, full: bool, subset: str | None) -> set[str]:
-    names = [shard.file for shard in manifest.shards]
-    if subset is None:
-        return set(names) if full else set()
-    # In the order of a hash: spread over the dataset, and the same shards every time.
-    names.sort(key=lambda name: xxhash.xxh3_128_digest(name.encode()))
-    return set(names[: math.ceil(len(names) * share_of(subset))])
 
 
 def _sizes_in(folder: Path) -> dict[str, int]:
@@ -226,7 +221,6 @@ def _check_shard(
 
 
 def _compare_ends(stored: _Positions, found: _Positions, num_tokens: int) -> list[tuple[str, str]]:
-    """What an index should hold, and what it holds instead of it."""
     if stored.size and (stored[0] < 1 or stored[-1] > num_tokens):
         bad = stored[0] if stored[0] < 1 else stored[-1]
         return [(f"ends from 1 to {num_tokens:,}", f"{int(bad):,}")]
@@ -245,7 +239,6 @@ def _compare_ends(stored: _Positions, found: _Positions, num_tokens: int) -> lis
 def _compare(
     stored: _Positions, found: _Positions, expected: str, missing_are: str, extra_are: str
 ) -> list[tuple[str, str]]:
-    """Compare positions by the index with those of a special token."""
     missing = np.setdiff1d(stored, found)
     extra = np.setdiff1d(found, stored)
     if not missing.size and not extra.size:

@@ -36,8 +36,8 @@ class ObjectFile(io.RawIOBase):
             raise wrong_size(address, self._known.size, size)
         if etag and self._known.etag != etag:
             raise DownloadError(
-                f"{address} was replaced since it was first looked at",
-                hint="open the dataset again when nobody writes to it",
+                f"{address} was replaced after its first part was read",
+                hint="open the dataset again when no one writes to it",
             )
         self._position = 0
         self._number = -1  # of the block that was read last

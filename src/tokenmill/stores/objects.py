@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from tokenmill.base.address import WRITABLE, split
@@ -50,16 +51,38 @@ def list_below(address: str) -> list[str]:
 
 
 def list_records(address: str) -> list[ObjectStat]:
-    """The same objects with size and ETag, as the list of the store has them."""
+    """The same objects with size and ETag, as the list of the store has them.
+
+    A list that ends too early continues after the last object that is known.
+    """
     _refuse_to_list(address)
+    records: list[ObjectStat] = []
+    is_all = False
+    while not is_all:
+        more, is_all = call(partial(_list_more, address, records), "list", address)
+        records += more
+    return [record for record in records if not record.key.endswith("/")]
 
-    def checked() -> list[ObjectStat]:
-        records: list[ObjectStat] = ask("list_all", address, False)
-        if not is_encrypted(address) and records != ask("list_all", address, True):
-            raise StoreFailure("wrong", text="two lists of the same objects differ")
-        return records
 
-    return [r for r in call(checked, "list", address) if not r.key.endswith("/")]
+def _list_more(address: str, known: list[ObjectStat]) -> tuple[list[ObjectStat], bool]:
+    """Return objects that come after the `known` ones, and True if there are no others.
+
+    Where TLS does not protect the list, another one, from an earlier key on, must say the same:
+    other bytes answer it.
+    """
+    after = known[-1].key if known else ""
+    more: list[ObjectStat]
+    more, is_all = ask("list_after", address, after)
+    if is_encrypted(address):
+        return more, is_all
+    earlier = known[-2].key if len(known) > 1 else split(address).key or "!"
+    again = [record for record in ask("list_after", address, earlier)[0] if record.key > after]
+    pairs = zip(more, again, strict=False)
+    num_same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    is_all = is_all and num_same == len(more) == len(again)
+    if not num_same and not is_all:
+        raise StoreFailure("wrong", text="two lists of the same objects differ")
+    return more[:num_same], is_all
 
 
 def list_folder(address: str) -> tuple[list[ObjectStat], list[str]]:
@@ -111,7 +134,7 @@ def wrong_size(address: str, found: int, expected: int) -> DownloadError:
     """The error for an object of another size than its dataset, or a first look at it, says."""
     return DownloadError(
         f"{address} has {found:,} bytes, not {expected:,} as its dataset says",
-        hint="the object was cut short or replaced; bring the right one there, open it again",
+        hint="the object was cut short or replaced; restore the right one, then open it again",
     )
 
 
@@ -216,8 +239,8 @@ def put_if(address: str, data: bytes, condition: str) -> None:
         put(address, data, condition)
     if read_all(address, at_most=len(data) + (1 << 26)) != data:
         raise LockedError(
-            f"{address} was written by somebody else, with other content",
-            hint="two preparations go to the same place; look at it, then repeat one of them",
+            f"{address} was written by another writer, with other content",
+            hint="two preparations write to the same place; look at it, then repeat one of them",
         )
 
 

@@ -87,11 +87,11 @@ def _hint(scheme: str, failure: StoreFailure) -> str:
     if failure.kind == "credentials":
         return variables
     if failure.kind == "refused" or failure.status in (401, 403) or failure.code in _EXPIRED:
-        return f"these credentials may not do that; {variables}"
+        return f"these credentials do not allow that; {variables}"
     if failure.kind == "missing" or failure.status == 404:
         return "check the name of the bucket and the key, and the endpoint where one is set"
     if failure.kind == "condition":
-        return "the object was replaced meanwhile; give the command again when nobody writes to it"
+        return "the object was replaced in the meantime; try again when no one writes to it"
     if failure.status in (301, 307, 400) and scheme == "s3":
         return "the bucket may be in another region: set AWS_REGION to it"
     return f"the store or the network is failing; {RESUME_HINT}"

@@ -146,9 +146,9 @@ class StoreReader(BlockReader):
         if not is_right:
             raise CorruptShardError(
                 f"{file.path}, bytes {start:,} to {start + len(data):,}, was read {TRIES} times, "
-                "and is not what its dataset says",
+                "and does not match its dataset",
                 hint="the object, or the one with the hashes of blocks, was replaced or damaged; "
-                "bring the right one there again",
+                "restore the right one",
             )
         return data
 

@@ -129,15 +129,21 @@ def put_file(store: Any, key: str, path: str) -> None:
         store.put(key, file, use_multipart=True, chunk_size=_PIECE, max_concurrency=4)
 
 
-def list_all(store: Any, key: str, another_way: bool) -> list[ObjectStat]:
-    """Return all objects below the address, in the order of their keys.
+def list_after(store: Any, key: str, after: str) -> tuple[list[ObjectStat], bool]:
+    """Return the objects below the address whose keys come after `after`, in order; and True.
 
-    `another_way` asks for the same with a request that is answered by other bytes.
+    False if a page did not arrive, and these are the objects of the pages before it.
     """
-    offset = (key or "!") if another_way else None
-    pages = store.list(prefix=key or None, offset=offset, chunk_size=1000)
-    records = [_stat(entry) for page in pages for entry in page]
-    return _sorted(record for record in records if record.key > (key or "!"))
+    records: list[ObjectStat] = []
+    is_all = True
+    try:
+        for page in store.list(prefix=key or None, offset=after or None, chunk_size=100):
+            records += map(_stat, page)
+    except Exception:
+        if not records or records != _sorted(records):
+            raise
+        is_all = False
+    return _sorted(record for record in records if record.key > (after or key or "!")), is_all
 
 
 def list_folder(store: Any, key: str) -> tuple[list[ObjectStat], list[str]]:
@@ -158,7 +164,7 @@ def delete(store: Any, key: str) -> None:
 
 REQUESTS: dict[str, Callable[..., Any]] = {
     function.__name__: function
-    for function in (head, get, get_all, put, put_file, list_all, list_folder, delete)
+    for function in (head, get, get_all, put, put_file, list_after, list_folder, delete)
 }
 _TIMEOUTS = {"put": UPLOAD_TIMEOUT, "put_file": UPLOAD_TIMEOUT}
 

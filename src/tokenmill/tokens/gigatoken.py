@@ -108,9 +108,9 @@ def check_address_space(needed: int, num_bytes: int) -> None:
     if left < needed:
         raise TokenmillError(
             f"the limit of address space (ulimit -v) of {human_bytes(limit)} leaves "
-            f"{human_bytes(max(left, 0))}; to encode {human_bytes(num_bytes)} of text may take "
+            f"{human_bytes(max(left, 0))}; encoding {human_bytes(num_bytes)} of text may take "
             f"{human_bytes(needed)}",
-            hint="raise the limit: ulimit -v unlimited, or as far as you may",
+            hint="raise the limit: ulimit -v unlimited, or as far as you are allowed",
         )
 
 

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tokenmill.base.strict_json import parse_object
 from tokenmill.errors import FormatError, MissingExtraError, PrepareError, TokenizerMismatchError
 from tokenmill.tokens.cuts import pieces_of
 from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
+from tokenmill.tokens.merges import WITHOUT_TOKENS
 from tokenmill.tokens.same_ids import ComparedTokenizer
 from tokenmill.tokens.split_alike import with_exact
 from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
@@ -159,21 +161,63 @@ class HuggingFaceTokenizer(ComparedTokenizer):
 
 
 def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokenizer:
-    """A `tokenizer.json`; the end of a text is found among its added tokens, or named."""
+    """A `tokenizer.json`; the end of a text is found among its added tokens, or named.
+
+    Or the `vocab.json` of GPT-2's two files, of which `merges.txt` is beside it.
+    """
+    name = path.name
     try:
         content = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise FormatError(f"{path} is not a tokenizer.json: {error}") from None
+        if path.name == "vocab.json":
+            name = path.absolute().parent.name
+            content = _joined(path, parse_object(content.encode(), str(path)))
+    except ValueError as error:
+        raise FormatError(f"{path} is not a {path.name}: {error}") from None
     tree = parse(content, str(path))
     spellings = spellings_of(tree, str(path))
     number, text = _end_of_text(tree, spellings, end_of_text, str(path))
-    found = HuggingFaceTokenizer(path.name, content, number, text)
-    vars(found).update(_tree=tree, _vocabulary=Vocabulary(spellings, name=path.name))
+    found = HuggingFaceTokenizer(name, content, number, text)
+    vars(found).update(_tree=tree, _vocabulary=Vocabulary(spellings, name=name))
     added = [str(token["content"]) for token in tree.get("added_tokens") or []]
     _ = found._slow  # refuses tokens that the package does not find
     if found._gives_same_ids(added):
         vars(found).update(backend="gigatoken")  # not `replace`: what takes long to build stays
     return found
+
+
+def _joined(path: Path, vocab: dict[str, Any]) -> str:
+    """`vocab.json` and `merges.txt` as one `tokenizer.json`, which splits a text as GPT-2 does.
+
+    Other tokenizers have such files as well and split otherwise; the config beside them says so.
+    """
+    config = path.with_name("tokenizer_config.json")
+    known = parse_object(config.read_bytes(), str(config)) if config.is_file() else {}
+    kind = known.get("tokenizer_class")
+    if kind not in (None, "GPT2Tokenizer", "GPT2TokenizerFast"):
+        raise FormatError(
+            f"{config} says that {path} is of a {kind!r:.60}, which may not split a text as GPT-2",
+            hint="write its tokenizer.json: AutoTokenizer.from_pretrained(FOLDER)"
+            ".save_pretrained(FOLDER)",
+        )
+    merges = path.with_name("merges.txt")
+    if not merges.is_file():
+        raise FormatError(f"there is no {merges}, without which {path} is only half a tokenizer")
+    tree = json.loads(WITHOUT_TOKENS.read_bytes())
+    tree["model"] |= {
+        "vocab": vocab,
+        "merges": [
+            line.split(" ")
+            for line in merges.read_text(encoding="utf-8").split("\n")
+            if line and not line.startswith("#version")
+        ],
+    }
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    tree["added_tokens"] = [
+        {"id": vocab[text], "content": text, **flags, "special": True}
+        for text in END_OF_TEXT_NAMES
+        if text in vocab
+    ]
+    return json.dumps(tree)
 
 
 def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
@@ -209,7 +253,7 @@ def _end_of_text(
         return added[found[0]], found[0]
     what = f"has several: {', '.join(found)}" if found else "names none that is known"
     raise FormatError(
-        f"which token ends a text is not clear: {where} {what}",
+        f"it is not clear which token ends a text: {where} {what}",
         hint=f'name it: load("...", end_of_text="</s>"); its added tokens are: {shown}',
     )
 

@@ -4,12 +4,14 @@ Nothing is fetched from a network and no code that comes with a tokenizer is run
 """
 
 import importlib
+import os
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from tokenmill.base.human import one_line
+from tokenmill.base.signatures import checks_arguments
 from tokenmill.base.suggest import did_you_mean
 from tokenmill.errors import FormatError, TokenizerMismatchError
 from tokenmill.tokens.tokenizer import Tokenizer
@@ -31,8 +33,12 @@ BEGIN_NAMES = (
 )
 
 
+@checks_arguments
 def load(
-    name_or_path: str, *, end_of_text: str | int | None = None, pattern: str | None = None
+    name_or_path: str | os.PathLike[str],
+    *,
+    end_of_text: str | int | None = None,
+    pattern: str | None = None,
 ) -> Tokenizer:
     """The tokenizer of this name, or in this file.
 
@@ -45,14 +51,15 @@ def load(
             raise ValueError(f"{name} has its own end-of-text id and pattern; leave both out")
         if name == "chars":
             raise ValueError(
-                "chars has no vocabulary before it has seen the text; "
-                "learn one: CharsTokenizer.learn(texts)"
+                "chars has no vocabulary before it has seen the text; `tokenmill pretokenize` and "
+                "`prepare` learn one from it, and CharsTokenizer.learn(texts)"
             )
         is_bytes = name == "bytes"
         return _call("bytes", "BytesTokenizer") if is_bytes else _call("ranks", "from_cache", name)
     path = Path(name)
-    if path.is_dir() and (path / "tokenizer.json").is_file():
-        path = path / "tokenizer.json"
+    if path.is_dir():
+        inside = (path / file for file in ("tokenizer.json", "vocab.json"))
+        path = next(filter(Path.is_file, inside), path)
     if not path.is_file():
         known = f"neither a name ({', '.join(NAMES)}) nor a file here"
         raise ValueError(f"no tokenizer {name!r}: {known}{did_you_mean(name, NAMES)}")
@@ -94,6 +101,15 @@ def from_bytes(data: bytes, where: str) -> Tokenizer:
             or "the file is damaged; fetch it again, or name the tokenizer: "
             'tokenmill.open("...", tokenizer="gpt2")',
         ) from error
+
+
+def stated(data: bytes) -> tuple[str | None, str | None]:
+    """Kind and fingerprint in a `tokenizer_state.json`; None where it cannot be read."""
+    try:
+        state = orjson.loads(data)
+        return str(state["kind"]), str(state["fingerprint"])
+    except (ValueError, TypeError, KeyError):
+        return None, None
 
 
 def from_state(state: dict[str, Any]) -> Tokenizer:

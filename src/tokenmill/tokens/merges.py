@@ -24,7 +24,7 @@ from tokenmill.tokens.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.tokenizer_json import byte_letters, with_splits
 
 BYTE_ORDER = tuple(byte_letters().values())
-_WITHOUT_TOKENS = Path(__file__).parent / "data" / "without_tokens.json"
+WITHOUT_TOKENS = Path(__file__).parent / "data" / "without_tokens.json"
 LEAST_COUNT = 2  # a pair that occurs once is not a pattern
 _BLOCK = 4 << 20  # symbols that are sorted at a time
 
@@ -257,7 +257,7 @@ class TrainedTokenizer:
 
     def to_tokenizer_json(self) -> bytes:
         """Return the file that `tokenizers.Tokenizer.from_file` reads."""
-        tree = json.loads(_WITHOUT_TOKENS.read_bytes())
+        tree = json.loads(WITHOUT_TOKENS.read_bytes())
         flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
         tree["added_tokens"] = [
             {"id": number, "content": text, **flags, "special": True}

@@ -83,7 +83,7 @@ class ComparedTokenizer(Tokenizer):
     def checked(self) -> Self:
         """This tokenizer, of a stored state that nobody vouches for."""
         if self.backend not in ("gigatoken", self.package):
-            raise FormatError(f"the stored tokenizer is encoded by {self.backend!r}: not known")
+            raise FormatError(f"the stored tokenizer names an unknown encoder, {self.backend!r}")
         if self.end_of_text_id not in self._vocabulary.spellings:
             raise FormatError(f"the end-of-text id {self.end_of_text_id} is not in the vocabulary")
         return self

@@ -295,7 +295,7 @@ def parse_ranks(data: bytes, name: str) -> dict[int, bytes]:
     if missing:
         raise FormatError(
             f"{name} is not a byte-level vocabulary: {len(missing)} of the 256 single bytes have "
-            f"no rank, {min(missing)!r} is one"
+            f"no rank, such as {min(missing)!r}"
         )
     if len(set(spellings.values())) < len(spellings):
         twice = next(token for token, n in Counter(spellings.values()).items() if n > 1)

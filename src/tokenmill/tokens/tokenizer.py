@@ -134,11 +134,14 @@ class Tokenizer:
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
 
-def say_if_slow(tokenizer: Tokenizer, say: Callable[[str], None]) -> None:
-    """Say so where the package that a file is from encodes, and not gigatoken."""
-    if tokenizer.backend not in ("gigatoken", "tokenmill"):
-        name = f"{tokenizer.name} is encoded by the package {tokenizer.backend}"
-        say(f"{name}: gigatoken, which is 10 times as fast, has no form of it with the same ids")
+def note_if_slow(tokenizer: Tokenizer) -> list[str]:
+    """Return a sentence where the package that a file is from encodes, and not gigatoken."""
+    if tokenizer.backend in ("gigatoken", "tokenmill"):
+        return []
+    return [
+        f"{tokenizer.name} is encoded by the package {tokenizer.backend}: gigatoken, which is 10 "
+        "times as fast or more, does not give the same ids"
+    ]
 
 
 def ends_of(parts: Sequence[Sized]) -> Ends:

@@ -17,6 +17,19 @@ from tokenmill.torch.torch_batch import TorchBatch, cheapest_form, from_arrays
 from tokenmill.torch.world import find_ranks
 
 
+def known_device(device: str | torch.device) -> torch.device:
+    """Return a device of this machine; one that torch cannot use here is refused."""
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = str(error).partition("\n")[0]
+        raise ValueError(
+            f'device is {str(device)!r}, which torch cannot use here ({why})\n\nhint: device="cpu"'
+        ) from None
+    return found
+
+
 class TorchLoader(BatchLoader):
     """Endless (or `epochs=n`) batches of one rank as tensors, for your own loop.
 
@@ -43,7 +56,7 @@ class TorchLoader(BatchLoader):
         **options: Unpack[LoaderKeywords],
     ) -> None:
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
-        self.device = torch.device(device)
+        self.device = known_device(device)
         form = replace(form, dtype="int64", vocab_size=vocab_size or form.vocab_size)
         super().__init__(
             data,

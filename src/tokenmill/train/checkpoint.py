@@ -10,6 +10,7 @@ hash of the two others and a hash of its own fields; it can be read without torc
 
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 TENSORS = ("model.pt", "optimizer.pt")
+_NAME = re.compile("step_[0-9]{8,}")
 
 
 def latest(run_dir: Path) -> Path | None:
@@ -39,7 +41,7 @@ def latest(run_dir: Path) -> Path | None:
     if not pointer.exists():
         return None
     name = pointer.read_text(encoding="ascii", errors="replace").strip()
-    if not (name.startswith("step_") and name[5:].isdecimal()):
+    if not _NAME.fullmatch(name):
         raise FormatError(
             f"{pointer} holds {name[:40]!r}; "
             "expected the name of a checkpoint such as step_00000500"
@@ -83,7 +85,26 @@ def read_state(folder: Path) -> dict[str, Any]:
         raise CorruptShardError(
             f"{path} is not the file that was saved: its hash differs", hint=_older(folder)
         )
+    step = state["step"]
+    if type(step) is not int or _step_of(folder) != step:
+        raise FormatError(
+            f"{path} is of step {step!r:.40}, and its folder is named {folder.name}",
+            hint="give the folder its name back; the step is in it, with eight digits",
+        )
     return state
+
+
+def _step_of(folder: Path) -> int:
+    return int(folder.name[5:])
+
+
+def saved_steps(run_dir: Path) -> list[Path]:
+    """Return the checkpoints of a run, by their steps.
+
+    Those after `latest` are not part of it: somebody went back to an older one.
+    """
+    found = (run_dir / "checkpoints").iterdir()
+    return sorted((path for path in found if _NAME.fullmatch(path.name)), key=_step_of)
 
 
 def _hash_of(fields: dict[str, Any]) -> str:
@@ -140,20 +161,23 @@ def save(
     atomic.remove(final)  # complete, but never named by `latest`
     atomic.rename_durably(temporary, final)
     atomic.write_atomically(folder / "latest", f"{final.name}\n".encode("ascii"))
+    for path in saved_steps(run_dir):
+        if _step_of(path) > step:
+            atomic.remove(path)
     remove_leftovers(run_dir, keep=keep)
     return final
 
 
 def remove_leftovers(run_dir: Path, *, keep: int) -> None:
-    """Remove all but `keep` checkpoints, and what a process left that was killed while writing."""
+    """Remove all but `keep` checkpoints up to the latest, and what a killed process left."""
     for folder in (run_dir, run_dir / "checkpoints"):
         for path in folder.glob(".*.tmp"):
             if atomic.is_temporary(path.name):
                 atomic.remove(path)
     newest = latest(run_dir)
     if newest is not None:
-        others = sorted(p for p in newest.parent.glob("step_*") if p != newest)
-        for old in others[: max(0, len(others) - (keep - 1))]:
+        older = [path for path in saved_steps(run_dir) if _step_of(path) < _step_of(newest)]
+        for old in older[: max(0, len(older) - (keep - 1))]:
             atomic.remove(old)
 
 
@@ -163,8 +187,8 @@ def load(
     """Read a checkpoint whole, or refuse it; nothing in it is executed."""
     state = read_state(folder)
     files = state["files"]
-    if not isinstance(files, dict) or type(state["step"]) is not int:
-        raise FormatError(f"{folder / 'state.json'} is damaged: its step or its files are not such")
+    if not isinstance(files, dict):
+        raise FormatError(f"{folder / 'state.json'} is damaged: its files are {files!r:.40}")
     for name in TENSORS:
         if files.get(name) != _digest(folder / name):
             raise CorruptShardError(

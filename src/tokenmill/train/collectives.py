@@ -8,6 +8,7 @@ from datetime import timedelta
 import torch
 from torch import Tensor, distributed
 
+from tokenmill.torch.torch_loader import known_device
 from tokenmill.torch.world import Ranks, find_ranks
 
 
@@ -63,11 +64,9 @@ def local_device(name: str) -> torch.device:
         name = "cuda"
     elif name == "auto":
         name = "mps" if torch.backends.mps.is_available() else "cpu"
-    device = torch.device(name)
+    if name == "cuda":
+        name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    device = known_device(name)
     if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise ValueError(f'device {name!r}, but this torch sees no GPU\n\nhint: device="cpu"')
-        if device.index is None:
-            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
     return device

@@ -4,13 +4,14 @@ Flags win over the config file, the config file over the defaults. A run that is
 from its own saved settings; those that shape its course may then not change (`SHAPES_THE_RUN`).
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from tokenmill.base.signatures import check_type
+from tokenmill.base.signatures import check_fields
 from tokenmill.base.suggest import AS_HINT, check_at_least_one, did_you_mean
 from tokenmill.errors import SettingsMismatchError
 
@@ -25,6 +26,7 @@ AT_LEAST_ONE = (
     "max_iters", "batch_size", "global_batch_size", "micro_batch_size", "block_size", "n_layer",
     "n_head", "n_embd", "eval_batches", "eval_batch_size", "keep_checkpoints", "log_interval",
 )  # fmt: skip
+RATES = ("learning_rate", "min_learning_rate", "weight_decay", "beta1", "beta2", "grad_clip")
 EXAMPLE = "web=data/web,code=data/code"  # of a mixture
 WEIGHTS = "web=0.7,code=0.3"
 SOURCES = ("input_file", "dataset_dir", "train_data_path", "mixture")
@@ -36,7 +38,7 @@ class TrainConfig:
 
     # What to train on
     input_file: str | None = None
-    """A text file; the .npy beside it is used when there is one."""
+    """A text file; the .npy beside it, with its tokenizer, is used when there is one."""
     dataset_dir: str | None = None
     """A dataset: shards in any format that `tokenmill.open` reads."""
     train_data_path: str | None = None
@@ -100,7 +102,7 @@ class TrainConfig:
     dropout: float = 0.0
     """Share of activations set to zero in training, 0 <= dropout < 1."""
     vocab_size: int | None = None
-    """Number of ids the model knows; that of the tokenizer when not given."""
+    """Number of ids the model knows, such as 50304; that of the tokenizer when not given."""
 
     # Optimization
     batch_size: int | None = None
@@ -108,7 +110,8 @@ class TrainConfig:
     global_batch_size: int | None = None
     """Rows per optimizer step over all ranks together, instead of batch_size."""
     micro_batch_size: int | None = None
-    """Rows per forward pass on one rank; fewer save memory. All of its share when not given."""
+    """Rows per forward pass on one rank; fewer save memory. When not given all of its share, on a
+    CPU as many as take seconds."""
     learning_rate: float = 6e-4
     """Peak learning rate, reached after the warmup."""
     min_learning_rate: float | None = None
@@ -151,10 +154,13 @@ class TrainConfig:
     """Also log to Weights & Biases."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            check_type(field.name, getattr(self, field.name), field.type)
+        check_fields(self)
         counts = {name: getattr(self, name) for name in AT_LEAST_ONE}
         check_at_least_one(**{name: n for name, n in counts.items() if n is not None})
+        for name in RATES:
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name} is {value}; expected a number of at least 0")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; expected 0 <= dropout < 1")
         if self.n_embd % (2 * self.n_head):

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from tokenmill.base.human import human_duration
+from tokenmill.base.human import human_duration, plural
 from tokenmill.base.progress import Progress
 from tokenmill.base.signals import StopRequest
 from tokenmill.batches.batch_form import BatchForm
@@ -37,6 +37,7 @@ from tokenmill.train.run_data import TrainingData
 from tokenmill.train.run_page import trained_part
 
 VALIDATION_SEED = 0  # not the run's seed, so that runs can be compared
+CPU_PASS = 1 << 37  # weights times tokens of a forward pass on a CPU: seconds, and little memory
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,11 @@ class Trainer:
         self.val_losses: dict[str, float] = {}
         self._seconds = 0.0  # of all steps, without validation and checkpoints
         self._waited = 0.0  # seconds of these, for data
-        # Step, step of the data and loss, not yet looked at: that would wait for the GPU.
+        # Step, step of the data, loss and norm, not yet looked at: that would wait for the GPU.
         self._unchecked: list[tuple[int, int, Tensor]] = []
+        self._must_evaluate = True  # before the first step, and after a validation that was left
+        # State of the loader and len(left_out) before the step that is under way.
+        self._before_step: tuple[dict[str, Any], int] | None = None
         self._last_batches: list[TorchBatch] = []  # none before the first step
         has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
         self._in_bf16 = {"bf16": True, "fp32": False, "auto": has_bf16}[config.precision]
@@ -135,6 +139,8 @@ class Trainer:
             )
         torch.manual_seed(config.seed)
         self.model = GPT(config, data.vocab_size).to(device)
+        work = self.model.num_parameters * config.block_size  # of a row
+        self._most_rows = max(1, CPU_PASS // work) if device.type == "cpu" else 1 << 62
         self.optimizer = make_optimizer(self.model, config, fused=device.type == "cuda")
         self.loader = TorchLoader(
             data.train,
@@ -157,43 +163,31 @@ class Trainer:
     def run(self, stop: StopRequest) -> TrainResult:
         """Train to max_iters or the end of the data, or until a signal: save, raise `Stopped`."""
         config = self.config
+        self._stop = stop
         self.edits.start()
-        self.record = RunRecord(config, is_main=self.is_main, from_step=self.step)
-        model = self._wrap()
-        if self.step == 0:
-            self._evaluate()
-        elif self.is_main:  # the last process may have been killed before it did
+        self.record = RunRecord(
+            config, is_main=self.is_main, from_step=self.step, validates=self._must_evaluate
+        )
+        if self.step and self.is_main:  # the last process may have been killed before it did
             self.record.draw(trained_part(self.loader))
         # Step, seconds and waited at the last line of metrics.
         self._at_last_line = (self.step, 0.0, 0.0)
         self._meter = self.progress.begin("step", config.max_iters)
         self._meter.skip(self.step)
         try:
-            is_last = self.step >= config.max_iters
-            while not is_last:
-                began = time.perf_counter()
-                data_step, batch = self._next_batch()
-                has_ended = batch is None  # a cap of a source may end the order
-                is_asked = batch is not None and self._train_step(model, data_step, batch, stop)
-                is_last = self.step >= config.max_iters or has_ended
-                is_line_due = self._is_due(config.log_interval) or is_last or is_asked
-                if is_line_due:
-                    self._check_losses()  # waits for the GPU
-                self._seconds += time.perf_counter() - began
-                if is_line_due:
-                    self._log()
-                if self._is_due(config.eval_interval) or (is_last and config.eval_interval):
-                    self._evaluate()
-                if self._is_due(config.checkpoint_interval) or is_last or is_asked:
-                    if not (is_last or is_asked):  # else the next start takes them
-                        self.edits.take()
-                    self._save()
-                if is_asked and not is_last:
-                    raise Stopped(
-                        f"{stop.asked or 'a signal on another rank'}: saved at step {self.step:,} "
-                        f"of {config.max_iters:,}",
-                        hint="the same command with resume=True continues from there",
-                    )
+            self._train()
+        except Stopped:
+            if self._before_step is not None:
+                state, num_left_out = self._before_step
+                self.loader.load_state_dict(state)
+                del self.left_out[num_left_out:]
+            if self.step:
+                self._save()
+            where = f"saved at step {self.step:,} of" if self.step else "before the first step of"
+            raise Stopped(
+                f"{stop.asked or 'a signal on another rank'}: {where} {config.max_iters:,}",
+                hint="the same command with resume=True continues from there",
+            ) from None
         finally:
             self.record.close()
             self.loader.close()
@@ -211,6 +205,36 @@ class Trainer:
             val_losses=self.val_losses,
         )
 
+    def _train(self) -> None:
+        """Train until the end, or raise `Stopped`: alone in the middle of a step or a validation,
+        several ranks after the same step."""
+        config = self.config
+        model = self._wrap()
+        if self._must_evaluate:
+            self._evaluate()
+        is_last = self.step >= config.max_iters
+        while not is_last:
+            began = time.perf_counter()
+            data_step, batch = self._next_batch()
+            has_ended = batch is None  # a cap of a source may end the order
+            is_asked = batch is not None and self._train_step(model, data_step, batch)
+            self._before_step = None
+            is_last = self.step >= config.max_iters or has_ended
+            is_line_due = self._is_due(config.log_interval) or is_last or is_asked
+            if is_line_due:
+                self._check_losses()  # waits for the GPU
+            self._seconds += time.perf_counter() - began
+            if is_line_due:
+                self._log()
+            if self._is_due(config.eval_interval) or (is_last and config.eval_interval):
+                self._evaluate()
+            if is_asked and not is_last:
+                raise Stopped("after a step of all ranks")
+            if self._is_due(config.checkpoint_interval) or is_last:
+                if not is_last:  # else the next start takes them
+                    self.edits.take()
+                self._save()
+
     def _wrap(self) -> nn.Module:
         """The model as it is trained: compiled, and kept equal over ranks."""
         model: nn.Module = self.model
@@ -225,6 +249,7 @@ class Trainer:
     def _next_batch(self) -> tuple[int, TorchBatch | None]:
         """The step of the data that comes next and its batch; None at the end of the order."""
         began = time.perf_counter()
+        self._before_step = self.loader.state_dict(), len(self.left_out)
         while True:
             data_step = self.loader.state_dict()["samples"] // self.config.rows_per_step
             batch = next(self.loader, None)
@@ -233,19 +258,18 @@ class Trainer:
                 return data_step, batch
             self.left_out.append(data_step)
 
-    def _train_step(
-        self, model: nn.Module, data_step: int, batch: TorchBatch, stop: StopRequest
-    ) -> bool:
+    def _train_step(self, model: nn.Module, data_step: int, batch: TorchBatch) -> bool:
         """One optimizer step; returns True if any rank was asked to stop."""
         # One exchange of two numbers per step: the ranks agree on what they divide by and on
         # whether they stop here, so none waits for another that has left.
-        shared = torch.tensor([batch.num_targets, stop.asked is not None], dtype=torch.float64)
+        is_asked = self._stop.asked is not None
+        shared = torch.tensor([batch.num_targets, is_asked], dtype=torch.float64)
         num_targets, num_asked = sum_over_ranks(shared).tolist()
 
         words = np.random.SeedSequence([self.config.seed, self.step, self.ranks.rank])
         torch.manual_seed(int(words.generate_state(1, np.uint64)[0] >> 1))
         loss = torch.zeros((), device=self.device)
-        parts = batch.split(self.config.micro_batch_size or len(batch.inputs))
+        parts = batch.split(self.config.micro_batch_size or self._most_rows)
         for i, part in enumerate(parts):
             # Gradients travel between ranks once per step, with the last micro-batch.
             alone = isinstance(model, DistributedDataParallel) and i < len(parts) - 1
@@ -254,7 +278,7 @@ class Trainer:
                 # DDP takes the mean over ranks; our division is by the sum already.
                 (part_loss * self.ranks.world_size).backward()
             loss += part_loss.detach()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip or math.inf)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip or math.inf)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate_at(self.step, self.config)
         self.optimizer.step()
@@ -262,10 +286,12 @@ class Trainer:
 
         self.step += 1
         self._last_batches = [batch]
-        self._unchecked.append((self.step, data_step, loss))
+        self._unchecked.append((self.step, data_step, torch.stack((loss, norm))))
         return bool(num_asked)
 
     def _sum_of_losses(self, model: nn.Module, batch: TorchBatch) -> Tensor:
+        if self._stop.asked and self.ranks.world_size == 1:
+            raise Stopped(self._stop.asked)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._in_bf16):
             total: Tensor = model(
                 batch.inputs,
@@ -276,27 +302,44 @@ class Trainer:
             )
         return total
 
+    def _sum_of_parts(self, batch: TorchBatch) -> Tensor:
+        parts = batch.to(self.device).split(self._most_rows)
+        return torch.stack([self._sum_of_losses(self.model, part) for part in parts]).sum()
+
     def _is_due(self, interval: int | None) -> bool:
         return bool(interval) and self.step % (interval or 1) == 0
 
     def _check_losses(self) -> None:
-        """Stop at the first loss that is not a number, and say which windows it came from."""
+        """Stop at the first loss or gradient that is not finite, and say which windows it is of."""
         if not self._unchecked:
             return
-        values = sum_over_ranks(torch.stack([loss for *_, loss in self._unchecked])).tolist()
-        self.loss = values[-1]
-        for (step, data_step, _), value in zip(self._unchecked, values, strict=True):
-            if math.isfinite(value):
+        values = sum_over_ranks(torch.stack([pair for *_, pair in self._unchecked])).tolist()
+        self.loss = values[-1][0]
+        for (step, data_step, _), (loss, norm) in zip(self._unchecked, values, strict=True):
+            if math.isfinite(loss) and math.isfinite(norm):
                 continue
+            found = f"loss of step {step:,} is {loss}"
+            if math.isfinite(loss):
+                found = f"norm of the gradients of step {step:,} is {norm}"
             windows = self.loader.describe(data_step)
-            self.record.log({"event": "loss is not finite", "windows": windows}, step)
+            self.record.log({"event": f"the {found}", "windows": windows}, step)
+            skipped = ",".join(filter(None, (self.config.skip_steps, str(data_step))))
             raise TokenmillError(
-                f"the loss of step {step:,} is {value}; its windows:\n"
-                + "\n".join(f"       {line}" for line in windows[:8]),
-                hint="the last checkpoint is from before it; metrics.jsonl lists all its windows. "
-                f'resume=True with skip_steps="{data_step}" continues without them',
+                f"the {found}; its windows:\n" + "\n".join(f"       {w}" for w in windows[:8]),
+                hint="it is in no checkpoint; metrics.jsonl lists all its windows. "
+                f'resume=True with skip_steps="{skipped}" continues without them. If steps after '
+                "it end like this as well, start another run with a lower learning_rate=",
             )
         self._unchecked.clear()
+
+    def _check_weights(self) -> None:
+        """Stop if the weights, or the validation losses that they give, are not finite."""
+        tensors = (*self.model.parameters(), torch.tensor([*self.val_losses.values()]))
+        if not all(tensor.isfinite().all() for tensor in tensors):
+            raise TokenmillError(
+                f"the weights after step {self.step:,} give no finite loss, and were not saved",
+                hint="start another run with a lower learning_rate=",
+            )
 
     def _log(self) -> None:
         """Write a line of metrics, after `_check_losses`."""
@@ -328,25 +371,27 @@ class Trainer:
 
     def _evaluate(self) -> None:
         """Validation losses and a sample of text."""
+        self._must_evaluate = bool(self.validations)
         if not self.validations:
             return
+        self._check_losses()
         self.model.eval()
         values: dict[str, Any] = {}
         for name, validation in self.validations.items():
-            loss = validation.loss(
-                lambda batch: self._sum_of_losses(self.model, batch.to(self.device)), self.ranks
-            )
+            loss = validation.loss(self._sum_of_parts, self.ranks)
             self.val_losses[name] = loss
             values[f"{name}_loss"] = loss
             bits = bits_per_byte(loss, *self._text_bytes.count(validation.batches))
             if bits is not None:
                 values[f"{name}_bits_per_byte"] = bits
         self.model.train()
+        self._check_weights()
         numbers = ", ".join(f"{name} {number:.4f}" for name, number in values.items())
         self.progress.say(f"step {self.step:,}  {numbers}")
         if self.is_main and self.config.sample_tokens:
             values["sample"] = self.sample()
         self.record.log(values, self.step)
+        self._must_evaluate = False
         if "sample" in values and self.step:
             # In one line and without control characters: text of a model may hold anything.
             line = "".join(c if c.isprintable() else " " for c in values["sample"])[:300]
@@ -366,11 +411,13 @@ class Trainer:
             self.config.sample_tokens,
             seed=self.config.seed,
             stop_id=end_of_text_id,
+            num_ids=getattr(self.data.tokenizer, "vocab_size", None),
         )[1:]
         return self.data.decode(ids.cpu().numpy())
 
     def _save(self) -> None:
-        self._check_losses()  # a checkpoint never holds the weights after a NaN
+        self._check_losses()
+        self._check_weights()
         if self.is_main:
             self.record.sync()  # a run that resumes has the lines before its checkpoint
             checkpoint.save(
@@ -384,6 +431,7 @@ class Trainer:
                     "loader": self.loader.state_dict(),
                     "left_out": self.left_out,
                     "edits": self.edits.entries,
+                    "must_evaluate": self._must_evaluate,
                 },
                 keep=self.config.keep_checkpoints,
             )
@@ -397,4 +445,26 @@ class Trainer:
         self.optimizer.load_state_dict(saved.optimizer)
         self.step = saved.step
         self.left_out = list(saved.state["left_out"])
+        num_steps = saved.state["loader"]["samples"] // self.config.rows_per_step
+        if num_steps != self.step + len(self.left_out):
+            raise FormatError(
+                f"the checkpoint of step {self.step:,} is damaged: its loader is at step "
+                f"{num_steps:,} of the data, of which {len(self.left_out):,} were left out"
+            )
         self.edits.entries = read_entries(saved.state)
+        self._must_evaluate = saved.state.get("must_evaluate", False)
+
+    def words_of_step(self) -> str:
+        """Say how long a step will take on a CPU, from the time of a few tokens."""
+        if self.device.type != "cpu":
+            return ""
+        few = torch.zeros((1, min(256, self.config.block_size)), dtype=torch.int64)
+        with torch.no_grad():
+            self.model(few, few)  # starts the threads
+            began = time.perf_counter()
+            self.model(few, few)
+        took = (time.perf_counter() - began) / few.numel()
+        tokens = self.loader.batch_size * self.config.block_size
+        seconds = 3 * tokens * took  # forward, and twice that backward
+        shown = f"about {human_duration(seconds)}" if seconds >= 1 else "less than a second"
+        return f"; a step of {plural(tokens, 'token')} takes {shown}"

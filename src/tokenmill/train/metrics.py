@@ -29,7 +29,9 @@ def check_loggers(config: TrainConfig) -> None:
 class RunRecord:
     """The numbers of a run, written by the main rank; other ranks write nothing."""
 
-    def __init__(self, config: TrainConfig, *, is_main: bool, from_step: int) -> None:
+    def __init__(
+        self, config: TrainConfig, *, is_main: bool, from_step: int, validates: bool = False
+    ) -> None:
         self.config = config
         self.path = config.run_dir / "metrics.jsonl"
         self._trained_on: Html | None = None
@@ -38,7 +40,9 @@ class RunRecord:
         self._wandb: Any = None
         if not is_main:
             return
-        kept = [row for row in read(self.path) if row["step"] <= from_step] if from_step else []
+        rows = read(self.path) if from_step else ()
+        last = from_step - validates  # lines of validations that come again are dropped
+        kept = [r for r in rows if r["step"] <= (from_step if "loss" in r else last)]
         lines = "".join(json.dumps(row) + "\n" for row in kept)
         write_atomically(self.path, lines.encode())
         self._file = self.path.open("ab")
@@ -82,8 +86,7 @@ class RunRecord:
                     curve = "training" if name == "loss" else name.removesuffix("_loss")
                     losses.setdefault(curve, []).append((row["step"], value))
         picture = draw_losses(title, losses)
-        settings = self.config.to_json()
-        page = make_run_page(title, picture, losses, rows, settings, self._trained_on)
+        page = make_run_page(title, losses, rows, self.config.to_json(), self._trained_on)
         for name, text in (("loss.svg", picture), ("run.html", page)):
             write_atomically(self.config.run_dir / name, text.encode(), durable=False)
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tokenmill.batches.batch import IGNORED
+from tokenmill.errors import TokenmillError
 from tokenmill.train.config import TrainConfig
 
 
@@ -164,25 +165,30 @@ def generate(
     top_k: int | None = 200,
     seed: int = 0,
     stop_id: int | None = None,
+    num_ids: int | None = None,
 ) -> Tensor:
     """Continue `prompt` (1-D ids) token by token; the result includes the prompt.
 
-    Rows of the embedding that pad the vocabulary are never drawn. A temperature of 0 takes the
-    likeliest token. Ends early at `stop_id`.
+    Only ids below `num_ids` are drawn, and never rows of the embedding that pad the vocabulary. A
+    temperature of 0 takes the likeliest token. Ends early at `stop_id`.
     """
     was_training = model.training
     model.eval()
     generator = torch.Generator(device=prompt.device).manual_seed(seed)
+    most = min(num_ids or model.num_ids, model.num_ids)
     ids = prompt
     for _ in range(max_new_tokens):
-        logits = model(ids[None, -model.block_size :])[0, -1, : model.num_ids].float()
+        logits = model(ids[None, -model.block_size :])[0, -1, :most].float()
         if temperature == 0:
             drawn = logits.argmax()[None]
         else:
             logits = logits / temperature
             if top_k is not None and top_k < len(logits):
                 logits[logits < logits.topk(top_k).values[-1]] = -math.inf
-            drawn = torch.multinomial(logits.softmax(-1), 1, generator=generator)
+            probabilities = logits.softmax(-1)
+            if not probabilities.isfinite().all():
+                raise TokenmillError("the model gives no probabilities: its weights are too large")
+            drawn = torch.multinomial(probabilities, 1, generator=generator)
         ids = torch.cat((ids, drawn))
         if stop_id is not None and int(drawn) == stop_id:
             break

@@ -20,10 +20,12 @@ from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.mixture import Mixture
 from tokenmill.compat.text_file import Say, open_text
 from tokenmill.dataset import TokenDataset
-from tokenmill.errors import FormatError, TokenmillError
+from tokenmill.errors import FormatError, TokenizerMismatchError, TokenmillError
 from tokenmill.tokens import load_tokenizer
-from tokenmill.train.checkpoint import existing_latest, read_state
+from tokenmill.train.checkpoint import existing_latest, read_state, saved_steps
 from tokenmill.train.config import TrainConfig, load_config
+
+GPT2_SIZES = range(50_257, 50_305)  # as it is, up to what nanoGPT pads it to
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ def open_data(config: TrainConfig, say: Say) -> TrainingData:
     if isinstance(train, Mixture):
         named = {f"train_{n}": data for n, data in zip(train.names, train.datasets, strict=True)}
     sources = list(named.values())
-    tokenizer = None if _has_ids_only(config) else sources[0].tokenizer
+    _check_one_tokenizer({**named, **held_out})
+    tokenizer = sources[0].tokenizer
     vocab_size = _vocab_size(config, sources)
     documents = config.documents
     if documents is None:
@@ -83,7 +86,7 @@ def _vocab_size(config: TrainConfig, sources: list[TokenDataset]) -> int:
     if in_data is not None and vocab_size < in_data:
         raise ValueError(
             f"vocab_size {vocab_size:,} is below that of the data, {in_data:,}\n\n"
-            "hint: leave vocab_size out"
+            f"hint: vocab_size={in_data}, or leave it out"
         )
     return vocab_size
 
@@ -121,14 +124,6 @@ def _open_splits(
         alone = replace(config, mixture=None, weights=None, dataset_dir=path)
         trained[name], held_out_of_it = _open_one(alone, say)
         held_out |= {f"{split}_{name}": data for split, data in held_out_of_it.items()}
-    # A source that does not name its tokenizer is taken for gpt2: then all must be that.
-    names = {name: getattr(data.tokenizer, "name", None) for name, data in trained.items()}
-    if len(set(names.values())) > 1 and not _has_ids_only(config):
-        listed = ", ".join(f"{name} {tokenizer}" for name, tokenizer in names.items())
-        raise ValueError(
-            f"the datasets of the mixture have different tokenizers: {listed}\n\n"
-            "hint: prepare them with one tokenizer, or name that of files that do not: tokenizer="
-        )
     return Mixture(trained, weights=config.shares_of_mixture), held_out
 
 
@@ -138,7 +133,7 @@ def _open_one(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, To
         opened = open_text(
             config.input_file,
             splits,
-            tokenizer=config.tokenizer or "gpt2",
+            tokenizer=config.tokenizer,
             say=say,
             warn=lambda text: say(f"warning: {text}"),
         )
@@ -161,21 +156,33 @@ def _open_one(config: TrainConfig, say: Say) -> tuple[TokenDataset, dict[str, To
 
 
 def _open(config: TrainConfig, path: str, split: str, say: Say = lambda text: None) -> TokenDataset:
-    """Open token files; ids of an unnamed tokenizer are read as those of gpt2, with a message."""
+    """Open token files; ids of an unnamed tokenizer are read as those of gpt2, with a message.
+
+    Not if the size of the vocabulary is another one: such ids can have any meaning.
+    """
     data = dataset.open(path, split, dtype=config.dtype, tokenizer=config.tokenizer)
-    if _has_ids_only(config) or (data.tokenizer is not None and data.end_of_text_id is not None):
-        return data
     tokenizer = data.tokenizer
+    size = config.vocab_size or data.stated_vocab_size
+    if tokenizer is not None and data.end_of_text_id is not None:
+        return data
     if tokenizer is None:
+        if size is not None and size not in GPT2_SIZES:
+            return data
         say(f"{path} does not name its tokenizer; taking its ids for those of gpt2 (--tokenizer)")
         tokenizer = load_tokenizer.load("gpt2")
     end = tokenizer.end_of_text_id if data.end_of_text_id is None else data.end_of_text_id
     return dataset.open(path, split, dtype=config.dtype, tokenizer=tokenizer, end_of_text=end)
 
 
-def _has_ids_only(config: TrainConfig) -> bool:
-    """Return True for a vocabulary size without a tokenizer: the ids have no meaning here."""
-    return config.vocab_size is not None and config.tokenizer is None
+def _check_one_tokenizer(splits: dict[str, TokenDataset]) -> None:
+    """Refuse data, to train or to validate on, whose ids mean different text."""
+    known = {name: data.tokenizer for name, data in splits.items()}
+    if len({getattr(tokenizer, "fingerprint", None) for tokenizer in known.values()}) > 1:
+        listed = ", ".join(f"{name} {getattr(t, 'name', 'unknown')}" for name, t in known.items())
+        raise TokenizerMismatchError(
+            f"the data was made with different tokenizers: {listed}",
+            hint="prepare it with one tokenizer, or name that of files that do not: tokenizer=",
+        )
 
 
 def _open_train(config: TrainConfig) -> TokenDataset | Mixture:
@@ -190,7 +197,9 @@ class Run(NamedTuple):
     checkpoints: dict[str, int]
     """The steps of the data before each checkpoint that is kept."""
     left_out: frozenset[int]
-    """The steps that were not trained on (`skip_steps`)."""
+    """The steps that were not, or will not be trained on (`skip_steps`)."""
+    end: int
+    """The step of the data after the last one, at `max_iters`."""
 
 
 def open_run(run_dir: Path, path: str | None = None) -> Run:
@@ -205,11 +214,16 @@ def open_run(run_dir: Path, path: str | None = None) -> Run:
         form=BatchForm(prefetch=0, check_ids=False),
     )
     loader.load_state_dict(state["loader"])
+    kept = saved_steps(run_dir)
     steps = {
         folder.name: read_state(folder)["loader"]["samples"] // config.rows_per_step
-        for folder in sorted(newest.parent.glob("step_*"))
+        for folder in kept[: kept.index(newest) + 1]
     }
-    return Run(loader, steps, frozenset(state["left_out"]))
+    to_skip = sorted(step for step in config.skipped if step >= loader.step)
+    end = loader.step + max(0, config.max_iters - state["step"])
+    for step in to_skip:
+        end += step < end
+    return Run(loader, steps, frozenset([*state["left_out"], *to_skip]), end)
 
 
 def _open_moved(config: TrainConfig, path: str | None) -> TokenDataset | Mixture:

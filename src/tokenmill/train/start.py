@@ -74,7 +74,7 @@ def train(
             describe_run(config, data)
         progress.say(
             f"{config.model_name}: {human_count(trainer.model.num_parameters)} parameters "
-            f"on {device}; {ranks}"
+            f"on {device}; {ranks}{trainer.words_of_step()}"
             + (f"; resumed at step {trainer.step:,}" if trainer.step else "")
         )
         return trainer.run(stop)
@@ -115,6 +115,7 @@ def sample(
         top_k=top_k,
         seed=seed,
         stop_id=tokenizer.end_of_text_id,
+        num_ids=tokenizer.vocab_size,
     )
     new = out[len(start) :].cpu().numpy()
     return prompt + tokenizer.decode(new[new != tokenizer.end_of_text_id]).decode(errors="replace")

@@ -10,6 +10,7 @@ from pathlib import Path
 from tokenmill.base.address import is_remote
 from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
+from tokenmill.base.human import plural
 from tokenmill.base.progress import Progress
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.planning.settings import Settings
@@ -55,9 +56,8 @@ def find_inputs(
         sources, skipped = search_inputs(files[None], settings, held_out_files)
         if skipped:
             progress.say(
-                "skipped what does not look like text, or holds a dataset: "
-                f"{len(skipped):,} in all (such as {skipped[0]!r}); name files, or a glob, to take "
-                "them"
+                f"skipped {plural(len(skipped), 'path')} that do not look like text, or hold a "
+                f"dataset (such as {skipped[0]!r}); to read them, name the files, or a glob"
             )
     _refuse_inside(out, sources)
     if not piped_to:
@@ -84,7 +84,7 @@ def _refuse_inside(out: Path, sources: list[Source]) -> None:
         if is_inside and not is_remote(path):
             raise SettingsMismatchError(
                 f"the input {printable(source.path)} is inside the output {printable(str(out))}",
-                hint="name an output that is apart from the text; nothing was written or removed",
+                hint="name an output that holds no text; nothing was written or removed",
             )
 
 
@@ -116,7 +116,7 @@ def notes_on_inputs(settings: Settings, sources: Sequence[Source]) -> list[str]:
         changes.append("cleaning shortens indentation to one space (clean=False keeps it)")
     if settings.dedup == "lines":
         changes.append(
-            "lines that were there before are dropped, from any file "
+            "repeated lines are dropped, in all files "
             '(dedup="documents" or dedup="none" keeps them)'
         )
     code = find_code(sources) if changes else []

@@ -47,6 +47,7 @@ LIMITS_FILE = "limits.json"
 FEW_TOKENS = {"bytes": 1.0, "chars": 3.0}
 FEW_TOKENS_OF_OTHERS = 6.0
 MANY_TOKENS_OF_OTHERS = 3
+SURELY_ENOUGH = 20  # times the expected size of the shards, whatever the text
 BEST_OF_SHARDS = 0.3  # of their plain size, where they are compressed
 FAST_TOKENIZERS = ("gpt2", "bytes")
 SMALL_JOB = 16 << 20  # bytes that take about half a second
@@ -63,19 +64,22 @@ class Memory:
     chunk_bytes: int
     max_ram: int | None = None
     """Limit that the user gave, in bytes."""
+    asked: int = 1
+    """Workers that the user asked for."""
 
 
 def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
     """Use all cores and full chunks if memory allows; else fewer workers, then smaller chunks."""
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}, but at least 1 is needed")
+    asked = workers or 1
     workers = workers or len(os.sched_getaffinity(0))
     if max_ram is None:
         return Memory(workers, CHUNK_BYTES)
     num_bytes = parse_bytes(max_ram)
     allowed = num_bytes - PER_DRIVER
     if allowed >= FULL_WORKER:
-        return Memory(min(workers, allowed // FULL_WORKER), CHUNK_BYTES, num_bytes)
+        return Memory(min(workers, allowed // FULL_WORKER), CHUNK_BYTES, num_bytes, asked)
     chunk = (allowed - PER_WORKER) // PER_CHUNK_BYTE
     if chunk < SMALLEST_CHUNK:
         least = PER_DRIVER + PER_WORKER + PER_CHUNK_BYTE * SMALLEST_CHUNK
@@ -83,7 +87,7 @@ def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
             f"max_ram is {max_ram}, but a preparation needs at least {least >> 20} MiB; "
             f'pass run=Run(max_ram="{-(-least >> 20)}M") or more'
         )
-    return Memory(1, chunk, num_bytes)
+    return Memory(1, chunk, num_bytes, asked)
 
 
 def left_for_document(max_ram: int) -> int:
@@ -130,8 +134,11 @@ class Limits:
             error.hint = f'pass run=Run(max_ram="{enough >> 20}M") or more, or {error.hint}'
 
 
-def decide_limits(plan: Plan, memory: Memory) -> int:
-    """Write down the limits of this run, and return the number of workers that fit."""
+def decide_limits(plan: Plan, memory: Memory, say: Callable[[str], None]) -> int:
+    """Write down the limits of this run, and return the number of workers that fit.
+
+    If they are fewer than the user asked for, `say` is called with a sentence about it.
+    """
     is_held_whole = plan.cuts is None
     encoding = plan.tokenizer.memory_per_byte if is_held_whole else 0
     limits = Limits(memory.max_ram, plan.settings.on_bad_input, encoding)
@@ -149,9 +156,21 @@ def decide_limits(plan: Plan, memory: Memory) -> int:
             if source.compression is None and source.kind != "parquet":
                 size = min(size, source.size)
             largest = max(largest, size * limits.cost(source.kind))
-    reserved = min(left_for_document(memory.max_ram), largest)
+    room = left_for_document(memory.max_ram)
+    reserved = min(room, largest)
     fitting = (memory.max_ram - PER_DRIVER - reserved) // FULL_WORKER
-    return max(1, min(memory.workers, fitting))
+    workers = max(1, min(memory.workers, fitting))
+    if workers < memory.asked:
+        document = f", next to {reserved >> 20} MiB for a large document" if reserved else ""
+        needed = memory.asked * FULL_WORKER
+        if room - reserved < 1 << 10:  # equal but for rounding: it grows with the limit
+            reserved = max(_ONE_WORKER - FULL_WORKER, needed)
+        say(
+            f"{workers} of {memory.asked} workers will run: {memory.max_ram >> 20} MiB leave no "
+            f"room for more{document}; pass run=Run(max_ram="
+            f'"{-(-(PER_DRIVER + needed + reserved) >> 20)}M") to run all'
+        )
+    return workers
 
 
 def load_limits(workspace: Workspace) -> Limits:
@@ -216,19 +235,27 @@ def is_small_job(plan: Plan) -> bool:
 
 def check_space(plan: Plan, *, shards: bool = True) -> None:
     """Refuse to start what cannot end: tokens are on disk twice while shards are assembled."""
-    ours = plan.workspace.out_dir if plan.previous is None else plan.workspace.root
-    there = sum(path.stat().st_size for path in ours.rglob("*") if path.is_file())
     stay_here = shards and plan.destination is None  # uploaded shards are removed here
     copies = 1.0 + stay_here * (1.0 if plan.settings.compress is None else BEST_OF_SHARDS)
-    needed = int(copies * expected_bytes(plan)) - there
+    require_space(plan, int(copies * expected_bytes(plan)))
+
+
+def require_space(plan: Plan, needed: int) -> None:
+    """Refuse to start if the disk has no room for `needed` bytes, with what is there already."""
+    ours = plan.workspace.out_dir if plan.previous is None else plan.workspace.root
+    needed -= sum(path.stat().st_size for path in ours.rglob("*") if path.is_file())
     free = shutil.disk_usage(plan.workspace.root).free
     if needed > free:
         raise PrepareError(
-            f"{plan.workspace.out_dir} has {free:,} bytes free, but about {needed:,} are needed: "
-            f"the dataset of some {expected_bytes(plan):,} bytes"
-            + (", twice while it is made" if copies == 2 else ""),
+            f"{plan.workspace.out_dir} has {free:,} bytes free, but about {needed:,} are needed "
+            "while the dataset is made",
             hint="free some space, or write to another disk; nothing was tokenized yet",
         )
+
+
+def is_tight(plan: Plan) -> bool:
+    """Return True if the disk may be too small: short documents need more than `expected_bytes`."""
+    return shutil.disk_usage(plan.workspace.root).free < SURELY_ENOUGH * expected_bytes(plan)
 
 
 def choose_shard_size(settings: Settings, sources: Sequence[Source], *, is_given: bool) -> int:
@@ -244,7 +271,7 @@ def choose_shard_size(settings: Settings, sources: Sequence[Source], *, is_given
     num_shards = num_tokens // size
     if num_shards > MOST_SHARDS_IN_A_MANIFEST:
         raise PrepareError(
-            f"tokens_per_shard={size} makes {plural(num_shards, 'shard')} or so; a manifest lists "
+            f"tokens_per_shard={size} makes about {plural(num_shards, 'shard')}; a manifest lists "
             f"at most {MOST_SHARDS_IN_A_MANIFEST:,}",
             hint="leave tokens_per_shard out, or give a larger one; nothing was tokenized yet",
         )

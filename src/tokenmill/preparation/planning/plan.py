@@ -220,7 +220,7 @@ def load_plan(path: Path) -> Plan:
     version = known.pop("version")
     if version != PLAN_VERSION:
         raise PrepareError(
-            f"{path.parent.parent} holds a preparation that another version of tokenmill began "
+            f"{path.parent.parent} holds a preparation that another version of tokenmill started "
             f"(plan version {version}, here {PLAN_VERSION})",
             hint=f"finish it with that version, or remove {path.parent} to start again",
         )
@@ -246,7 +246,7 @@ def _list_all_differences(wanted: Plan, found: Plan, tokenizer: Tokenizer | None
 def other_settings(what: str, differences: list[str], hint: str) -> SettingsMismatchError:
     """An error that lists what differs, a line each."""
     lines = "".join(f"\n       {line}" for line in differences)
-    return SettingsMismatchError(f"{what} of other settings or inputs{lines}", hint=hint)
+    return SettingsMismatchError(f"{what} with other settings or inputs{lines}", hint=hint)
 
 
 def list_differences(wanted: Settings, sources: Sequence[Source], found: Plan) -> list[str]:

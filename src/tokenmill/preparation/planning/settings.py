@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Literal, TypedDict
 
 from tokenmill.base.progress import Progress
+from tokenmill.base.signatures import check_fields
 from tokenmill.base.suggest import one_of
 from tokenmill.shards.manifest import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
@@ -48,6 +49,9 @@ class Details:
     long_line: int | None = None
     """Lines of more bytes are never duplicates, and a document of more may be encoded in pieces; by
     default 8 MiB."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def added_to(self, settings: SettingsKeywords) -> dict[str, Any]:
         given = {name: value for name, value in vars(self).items() if value is not None}
@@ -168,3 +172,6 @@ class Run:
     """Bytes of input that one task reads."""
     progress: Progress = field(default_factory=Progress, repr=False)
     """Shows stages and notes while they happen; by default nothing is shown."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)

@@ -81,9 +81,9 @@ def check_splits(settings: Settings, sources: Sequence[Source], previous: Manife
     held_out = files_by_split(sources)
     if "val" in held_out and settings.val_fraction > 0:
         raise SettingsMismatchError(
-            "val would be made of two kinds: of the files of --val_input, and of a share of the "
-            f"other documents (val_fraction {settings.val_fraction:g})",
-            hint="name the files, and they are a split of their own: --val_input NAME=FILE"
+            "val would hold both the files of --val_input and a share of the other documents "
+            f"(val_fraction {settings.val_fraction:g})",
+            hint="give the files their own split: --val_input NAME=FILE"
             + ("; or leave --val_fraction out" if previous is None else ""),
         )
     if previous is None and all(source.split is not None for source in sources):

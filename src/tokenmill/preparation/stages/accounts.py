@@ -26,6 +26,7 @@ from tokenmill.text.reading.bad_input import (
     MOST_PLACES,
     BadInputPlace,
 )
+from tokenmill.text.reading.chunks import EXAMPLES
 from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
 
 _COUNTS = ("documents_in", "documents_written", "bytes_in", "lines_dropped", "texts_replaced")
@@ -44,6 +45,10 @@ class PreparationOutcome:
     """Documents that are in both splits, the held-out end having cut them in two."""
     bad_input: list[str]
     """The first places of input that was dropped or repaired, with the reason."""
+    repeated_lines: list[str]
+    """The first lines that were left out, being there before."""
+    bytes_read: int = 0
+    """Bytes of input that this run encoded."""
 
     @classmethod
     def of(
@@ -54,6 +59,7 @@ class PreparationOutcome:
         by_source = [0] * len(plan.sources)  # documents
         lines: Counter[int] = Counter()  # of each source, in the units so far
         bad_input: list[str] = []
+        repeated_lines: list[str] = []
         for where, unit in zip(plan.units, encoded_units(plan), strict=True):
             counts.update(unit.counts)
             dropped.update(unit.dropped)
@@ -63,6 +69,7 @@ class PreparationOutcome:
                 name = plan.sources[where.source + place.source].name
                 bad_input.append(f"{name}{_where(place, lines[where.source])}")
             lines[where.source] += unit.counts.get("lines", 0)
+            repeated_lines += unit.repeated_lines[: EXAMPLES - len(repeated_lines)]
         splits: dict[str, list[ShardEntry]] = {}
         cut_documents = 0
         for shard in receipts:
@@ -78,6 +85,7 @@ class PreparationOutcome:
             split=split if plan.settings.val_fraction > 0 else without,
             cut_documents=cut_documents,
             bad_input=bad_input,
+            repeated_lines=repeated_lines,
         )
 
     def notes(self, plan: Plan) -> list[str]:
@@ -86,8 +94,8 @@ class PreparationOutcome:
         were_cut = any(source.kind == "text" and number > 1 for source, number in counted)
         if settings.separator is not None and not were_cut:
             found.append(
-                f"the separator {settings.separator!r} cut no text file in two: is it spelt as in "
-                "the text?"
+                f"no text file was cut at the separator {settings.separator!r}: is it spelled as "
+                "in the text?"
             )
         can_be_cut = settings.document_is == "file" and settings.separator is None
         can_be_cut &= any(source.kind == "text" for source in plan.sources)
@@ -95,14 +103,14 @@ class PreparationOutcome:
             found.append(
                 f"too few documents ({self.accounts['documents_written']:,}) to choose some for "
                 f"validation: the last {settings.val_fraction:.0%} of the tokens are held out"
-                + (f"; {CUT_TEXT_FILES} makes more of a text file" if can_be_cut else "")
+                + (f"; {CUT_TEXT_FILES} cuts a text file into documents" if can_be_cut else "")
             )
         if literal := self.accounts["literal_end_of_text"]:
-            found.append(f"{literal:,} literal end-of-text strings in the text were kept as text")
+            found.append(f"kept as text: {plural(literal, 'literal end-of-text string')}")
         if literal := self.accounts.get("literal_begin_token"):
-            found.append(f"{literal:,} documents begin with a literal begin token, kept as text")
+            found.append(f"kept as text: the literal begin token of {plural(literal, 'document')}")
         if text_hash := self.accounts.get("text_hash"):
-            found.append(f"the text is the same, by document (hash of all: {text_hash})")
+            found.append(f"every document has the same text as before (hash of all: {text_hash})")
         return found
 
 
@@ -151,9 +159,10 @@ def check_accounts(plan: Plan, outcome: PreparationOutcome) -> None:
     accounts, splits = outcome.accounts, outcome.splits
     if not accounts["documents_written"]:
         plan.workspace.forget()
+        reasons = [f"{number:,} {reason}" for reason, number in accounts["dropped"].items()]
         raise PrepareError(
-            f"none of {plural(accounts['documents_in'], 'document')} is left to write (dropped: "
-            f"{accounts['dropped']}, lines dropped: {accounts['lines_dropped']:,})",
+            f"nothing is left to write of {plural(accounts['documents_in'], 'document')} "
+            f"(dropped: {', '.join(reasons) or 'none'})",
             hint="nothing was written; are these the right files, and the right settings?",
         )
     documents = sum(split.num_documents for split in splits.values()) - outcome.cut_documents
@@ -187,11 +196,18 @@ class Summary:
     texts_replaced: int = 0
     dtype: str = ""
     seconds: float = 0.0
+    """Time that this run took."""
+    bytes_read: int = 0
+    """Bytes of input that this run encoded: not those of an earlier run that it resumed."""
+    added: dict[str, Any] = field(default_factory=dict)
+    """The accounts of this run alone, if it added to a dataset; all other numbers count both."""
     notes: list[str] = field(default_factory=list)
     bad_input: list[str] = field(default_factory=list)
     """The first places of input that was dropped or repaired, each with its reason."""
     changed_lines: list[str] = field(default_factory=list)
     """Three lines that cleaning changed, before and after."""
+    repeated_lines: list[str] = field(default_factory=list)
+    """Three of the lines that were dropped, being there before."""
     already_there: bool = False
     """The dataset was finished before: this run wrote nothing."""
     named_splits: dict[str, dict[str, int]] = field(default_factory=dict)

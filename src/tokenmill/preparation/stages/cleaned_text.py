@@ -18,7 +18,6 @@ import numpy as np
 
 from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file, hash_open
-from tokenmill.base.human import one_line
 from tokenmill.errors import TokenmillError
 from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
 from tokenmill.preparation.planning.plan import Plan, load_plan
@@ -32,19 +31,19 @@ from tokenmill.preparation.stages.unit_text import (
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.cleaning.clean import clean
 from tokenmill.text.cleaning.clean_chunks import (
+    SHOWN_CHARACTERS,
     CleanChunk,
     clean_chunk,
     drop_lines,
     keep_chunk,
     lines_to_compare,
     read_kept,
+    shorten,
 )
 from tokenmill.text.cleaning.line_work import hash_selected
-from tokenmill.text.reading.chunks import Chunk
+from tokenmill.text.reading.chunks import EXAMPLES, Chunk
 
-EXAMPLES = 3  # of lines that cleaning changed
 LOOKED_AT_BYTES = 64 << 10
-SHOWN_CHARACTERS = 60
 
 
 def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
@@ -141,11 +140,4 @@ def _changes(lines: list[bytes]) -> Iterator[str]:
             before, after = line.decode(), cleaned.decode()
             same = len(os.path.commonprefix([before, after]))  # noqa: RUF071
             start = 0 if same < SHOWN_CHARACTERS // 2 else same - SHOWN_CHARACTERS // 4
-            yield f"{_shown(before, start)} -> {_shown(after, start)}"
-
-
-def _shown(text: str, start: int) -> str:
-    stop = start + SHOWN_CHARACTERS
-    left = "..." if start else ""
-    right = "..." if len(text) > stop else ""
-    return f'"{left}{one_line(text[start:stop])}{right}"'
+            yield f"{shorten(before, start)} -> {shorten(after, start)}"

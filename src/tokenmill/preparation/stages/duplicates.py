@@ -250,7 +250,7 @@ def check_gives_text_back(tokenizer: Tokenizer) -> None:
     if tokenizer.decode(ids) != PROBE:
         raise MismatchError(
             f"the tokenizer {tokenizer.name} does not give back the text it encoded, so lines "
-            "that are in the dataset already cannot be known",
+            "that the dataset already holds cannot be found",
             hint='add with dedup="documents" or dedup="none", or prepare all inputs together',
         )
 

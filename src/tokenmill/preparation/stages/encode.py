@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from tokenmill.text.reading.bad_input import (
     ONLY_REPEATED_LINES,
     BadInputPlace,
 )
-from tokenmill.text.reading.chunks import Chunk, Edge
+from tokenmill.text.reading.chunks import EXAMPLES, Chunk, Edge
 from tokenmill.tokens.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class EncodedUnit:
     documents_by_source: list[int]
     bad_input: list[BadInputPlace]
     """The first bad inputs that were dropped or repaired."""
+    repeated_lines: list[str] = field(default_factory=list)
+    """The first lines that were left out, being there before."""
 
 
 def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
@@ -94,6 +96,7 @@ class UnitEncoder:
         self._long: LongDocuments | None = None
         """Made when the first piece of a long document is met."""
         self._bad_input: list[BadInputPlace] = []
+        self._repeated: list[str] = []
         self._by_source: dict[int, int] = {}
         self._parts: list[Part] = []
         self._writer: PartWriter | None = None
@@ -124,6 +127,7 @@ class UnitEncoder:
             dropped=dict(self._encoder.dropped),
             documents_by_source=[*self._by_source.values()] or [self._counts["documents_in"]],
             bad_input=self._bad_input,
+            repeated_lines=self._repeated,
         )
 
     def _first_pieces(self, unit: int) -> Iterator[Chunk]:
@@ -146,6 +150,7 @@ class UnitEncoder:
         for place in chunk.places[: MOST_PLACES - len(self._bad_input)]:
             number = place.number + (before if place.kind == "line" else 0)
             self._bad_input.append(replace(place, number=number))
+        self._repeated += chunk.repeated[: EXAMPLES - len(self._repeated)]
         self._counts["lines"] += chunk.lines
         self._by_source.update(chunk.by_source)
 
@@ -215,7 +220,7 @@ class TextEncoder:
         for text, decoded in zip(texts, self.tokenizer.decode_batch(ids, ends), strict=True):
             if text != decoded:
                 raise PrepareError(
-                    f"a document is not the same text after {self.tokenizer.name}: "
+                    f"{self.tokenizer.name} does not give back the text of a document: "
                     f"{_difference(text, decoded)}",
                     hint="that tokenizer changes texts (its normalizer, or characters it does not "
                     "know); prepare the text itself with it",
@@ -228,7 +233,7 @@ class TextEncoder:
         if (ids == self.begin_token_id).any():
             raise PrepareError(
                 f"the tokenizer {self.tokenizer.name} gives the begin token (id "
-                f"{self.begin_token_id}) for text by itself: it would be doubled",
+                f"{self.begin_token_id}) for text as well: it would be doubled",
                 hint="name a token that no text becomes, or leave begin_token out",
             )
         if not self.begin_token:

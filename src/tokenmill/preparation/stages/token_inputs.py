@@ -33,7 +33,7 @@ def find_splits(path: str | os.PathLike[str]) -> list[Source]:
         whole = dataset.open(path, "all")
     except FormatError as error:
         if "dtype=" in (error.hint or ""):  # which is here that of the new ids
-            error.hint = f"say it once: {convert} --dtype uint16; then retokenize OURS"
+            error.hint = f"state it once: {convert} --dtype uint16; then retokenize OURS"
         raise
     if whole.tokenizer is None:
         raise TokenmillError(

@@ -53,7 +53,7 @@ def find_done(target: Target, wanted: Settings, sources: list[Source]) -> Summar
         return None
     if is_same:
         target.clear_up()
-    done = Summary.of(target.name, found, ["it was there already, whole"])
+    done = Summary.of(target.name, found, ["it was complete already"])
     done.already_there = True
     return done
 
@@ -72,7 +72,7 @@ def _refuse_differences(
     for source in sources:
         if source.split != (split := splits.get(source.name)):
             lines.append(f"input {source.name}   is held out for {split} -> {source.split}")
-        if source.mtime_ns > finished:
+        if source.changed_after(finished):
             lines.append(f"input {source.name}   changed after the dataset was made")
     if lines:
         hint = "use another folder; or append=True adds to it, overwrite=True replaces it"
@@ -94,9 +94,9 @@ def _refuse_damaged(target: Target, found: Manifest) -> None:
         return
     shown = damaged[:5] + ([f"and {len(damaged) - 5:,} more"] if len(damaged) > 5 else [])
     raise FormatError(
-        f"the dataset {target.name} is damaged: {len(damaged):,} of {len(files):,} files are not "
-        "as its manifest says\n" + "\n".join(f"       {line}" for line in shown),
-        hint="pass overwrite=True to make it again, or bring the files back; "
+        f"the dataset {target.name} is damaged: {len(damaged):,} of {len(files):,} files do "
+        "not match its manifest\n" + "\n".join(f"       {line}" for line in shown),
+        hint="pass overwrite=True to make it again, or restore the files; "
         f"`tokenmill verify {target.name}` says more",
     )
 
@@ -124,7 +124,7 @@ def notes_on_known_inputs(recorded: Sequence[SourceEntry], plan: Plan) -> list[s
     if not known:
         return []
     dedup = plan.settings.dedup
-    became = f"{dedup} that were there are dropped"
+    became = f"{dedup} that it holds are dropped"
     if dedup == "none":
         became = "they were added once more"
     return [
@@ -143,8 +143,8 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
         must_be = found.dtype if name == "dtype" else theirs.get(name)
         if name in given and given[name] != must_be:
             raise SettingsMismatchError(
-                f"{target.name} was made with {name} {must_be!r}, and what is added to it must be "
-                f"as well, not {given[name]!r}",
+                f"{target.name} was made with {name} {must_be!r}; what is added to it cannot have "
+                f"{given[name]!r}",
                 hint=f"leave {name} out, or prepare into another folder",
             )
     return Settings(**{**theirs, **{k: v for k, v in given.items() if k not in _FIXED}})

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 import xxhash
 
-from tokenmill.base.atomic import new_file, sync_folder
+from tokenmill.base.atomic import new_file, sync_descriptor, sync_folder
 
 RECEIPTS = "receipts"
 Receipt = dict[str, Any]
@@ -38,7 +38,7 @@ def add_receipt(folder: Path, name: str, receipt: Receipt, *, durable: bool) -> 
         if os.write(log, line) != len(line):
             raise OSError(28, os.strerror(28), str(path))  # a full disk takes what fits
         if durable:
-            os.fsync(log)
+            sync_descriptor(log, path)
             sync_folder(folder)
     finally:
         os.close(log)

@@ -117,8 +117,8 @@ class Claim:
             raise LockedError(
                 f"{self.address} holds {len(others)} objects or folders but no dataset (such as "
                 f"{join(self.address, others[0])})",
-                hint="name a new prefix; or, where they are what a preparation left that was "
-                "given up, pass run=Run(break_lock=True) to replace them",
+                hint="name a new prefix; or, if a preparation that was given up left them, pass "
+                "run=Run(break_lock=True) to replace them",
             )
 
     def _taken(self, theirs: bytes) -> LockedError:
@@ -280,7 +280,7 @@ class RemoteTarget(Target):
             if there is None or Manifest.parse(there[0], where=where).digest not in known:
                 raise LockedError(
                     f"{where} is no longer the manifest that was there at the start",
-                    hint="somebody else changed the dataset; look at it, then prepare again",
+                    hint="another writer changed the dataset; look at it, then prepare again",
                 )
             condition = there[1]
         objects.put_if(where, manifest.to_bytes(), condition)
@@ -302,13 +302,13 @@ def open_remote_target(
     address = check_address(address)
     if run.work_dir is None:
         raise ValueError(
-            f"the way to {address} needs a folder with room for the tokens, which all machines "
-            "that take part can see; pass run=Run(work_dir=...)"
+            f"to write to {address}, tokenmill needs a work folder with room for the tokens, which "
+            "all machines that take part can see; pass run=Run(work_dir=...)"
         )
     work_dir = Path(run.work_dir)
     if (work_dir / FILE_NAME).exists() and not Workspace(work_dir).plan_file.exists():
         raise SettingsMismatchError(
-            f"{work_dir} holds a dataset, so it is no place for the work on another",
+            f"{work_dir} holds a dataset, so it cannot be the work folder of another",
             hint="name an empty or new folder",
         )
     refuse_strange_folder(work_dir)  # what is made there is removed again, by name

@@ -15,7 +15,7 @@ from tokenmill.base.lock import hold_lock, is_held
 from tokenmill.base.signals import RESUME_HINT, stop_on_signals
 from tokenmill.errors import LockedError, PrepareError, SettingsMismatchError, TokenmillError
 from tokenmill.preparation.planning.settings import Run, Settings
-from tokenmill.preparation.workspace.work_folder import Workspace, is_ours
+from tokenmill.preparation.workspace.work_folder import Workspace, is_ours, refuse_link
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.text.inputs.open_input import Source
 
@@ -145,7 +145,8 @@ def open_target(
         refuse_strange_folder(out)
     if overwrite and is_held(Workspace(out).lock_file) and not run.break_lock:
         raise LockedError(f"{out} is being written by another process", hint="wait for it to end")
-    with hold_workspace(swap.new if overwrite else out, break_lock=run.break_lock) as workspace:
+    folder = refuse_link(swap.new) if overwrite else out
+    with hold_workspace(folder, break_lock=run.break_lock) as workspace:
         if overwrite:
             yield Target(out, workspace, None, swap=swap)
         else:

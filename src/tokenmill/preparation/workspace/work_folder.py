@@ -37,7 +37,7 @@ class Workspace:
 
     def __init__(self, out_dir: str | Path) -> None:
         self.out_dir = Path(out_dir)
-        self.root = self.out_dir / PREPARATION_FOLDER
+        self.root = refuse_link(self.out_dir / PREPARATION_FOLDER)
         self.plan_file = self.root / "plan.json"
         self.lock_file = self.root / "lock"
         self.failed_file = self.root / "failed"
@@ -193,6 +193,17 @@ class Workspace:
                     shutil.rmtree(path, ignore_errors=True)
         self.forget()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def refuse_link(folder: Path) -> Path:
+    """Return a folder whose contents tokenmill removes; a link there may lead to anything."""
+    if folder.is_symlink():
+        raise PrepareError(
+            f"{folder} is a link to {os.readlink(folder)}, and what is in this folder is removed "
+            "when the work is done",
+            hint="remove the link; to work on another disk, write the output there",
+        )
+    return folder
 
 
 def is_ours(folder: str | os.PathLike[str]) -> bool:

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from tokenmill.base.human import one_line
 from tokenmill.text.cleaning.clean import clean
 from tokenmill.text.cleaning.line_work import (
     Lines,
@@ -20,7 +21,9 @@ from tokenmill.text.cleaning.line_work import (
     without_lines,
 )
 from tokenmill.text.reading.bad_input import BadInputPlace
-from tokenmill.text.reading.chunks import Chunk, Edge
+from tokenmill.text.reading.chunks import EXAMPLES, Chunk, Edge
+
+SHOWN_CHARACTERS = 60
 
 
 @dataclass
@@ -107,6 +110,9 @@ def _without(chunk: CleanChunk, dropped: np.ndarray, normalize: bool) -> Chunk:
     if not len(dropped):
         return replace(chunk.facts, texts=lines.texts)
     num_dropped = len(dropped)
+    some = dropped[:EXAMPLES]
+    first = np.minimum(lines.stops[some], lines.starts[some] + 4 * (SHOWN_CHARACTERS + 1))
+    bounds = zip(lines.starts[some].tolist(), first.tolist(), strict=True)
     if normalize:
         continues = chunk.facts.continues is not Edge.NONE
         dropped = with_surplus_empty_lines(lines, dropped, continues=continues)
@@ -114,8 +120,17 @@ def _without(chunk: CleanChunk, dropped: np.ndarray, normalize: bool) -> Chunk:
         chunk.facts,
         texts=without_lines(lines, dropped),
         dropped_lines=num_dropped,
+        repeated=[shorten(lines.whole[a:b].decode("utf-8", "ignore")) for a, b in bounds],
         shortened=set(lines.texts_with(dropped).tolist()),
     )
+
+
+def shorten(text: str, start: int = 0) -> str:
+    """Return some characters from `start` on, in quotes."""
+    stop = start + SHOWN_CHARACTERS
+    left = "..." if start else ""
+    right = "..." if len(text) > stop else ""
+    return f'"{left}{one_line(text[start:stop])}{right}"'
 
 
 def keep_chunk(file: IO[bytes], chunk: CleanChunk) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json
     if is_object or (must_be_json and not text):
         return "jsonl"
     if must_be_json:
-        hint = f"write one object a line, for example: jq -c '.[]' {shown} > corpus.jsonl"
+        hint = f"write one object per line, for example: jq -c '.[]' {shown} > corpus.jsonl"
         what = "is not JSON lines: its first line is not one JSON object"
         raise bad_file(shown, what, hint=hint)
     return "text"

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 from tokenmill.base.address import is_remote
+from tokenmill.base.atomic import was_written_after
 from tokenmill.errors import BadInputError, PrepareError
 
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
@@ -45,6 +46,12 @@ class Source:
     """None, `gzip`, `zstd`, `xz` or `bzip2`."""
     split: str | None = None
     """Validation set that the whole file is held out for; None for all other inputs."""
+
+    def changed_after(self, moment: int) -> bool:
+        """Return True if the file was written after this time, in nanoseconds."""
+        if self.mtime_ns <= moment or is_remote(self.path):
+            return self.mtime_ns > moment
+        return was_written_after(self.path, moment)
 
 
 def stat(path: str) -> tuple[int, int]:
@@ -157,7 +164,7 @@ class InputStream:
                 self._name,
                 f"unpacks to more than {BOMB_RATIO:,} times its size: to {self.position:,} bytes "
                 f"so far, from {self.raw_position:,}",
-                hint="no text is so repetitive; if this is meant, unpack the file and give that",
+                hint="no text is that repetitive; if it is intended, unpack the file first",
             )
         return b"".join(parts)
 
@@ -204,7 +211,7 @@ class InputStream:
         if self._pending:
             self._inner = _decompressor(self._kind)
         elif not self._members:
-            raise self._error(f"is empty, which no {self._kind} file is")
+            raise self._error(f"is empty: not even an empty {self._kind} file is")
         return bool(self._pending)
 
     def _block(self, size: int = BLOCK_BYTES) -> bytes:
@@ -216,7 +223,7 @@ class InputStream:
         return bad_file(
             self._name,
             f"{what} (after {self.position:,} bytes of text)",
-            hint="fetch or make this file again; a part of it would be a short corpus",
+            hint="fetch or make this file again; without its end, the corpus would be shorter",
         )
 
 

@@ -93,7 +93,7 @@ def _expand_remote(text: str, skipped: list[str]) -> list[str]:
         skipped += sorted(set(below) - set(paths), key=os.fsencode)
     if not paths:
         raise PrepareError(
-            f"nothing that can be read is at {printable(text)}",
+            f"there is nothing to read at {printable(text)}",
             hint="give an object, a prefix that holds .txt, .jsonl, .csv or .parquet, or a glob",
             source=printable(text),
         )
@@ -134,7 +134,7 @@ def _closest_folder(path: str) -> str:
 def _nothing_but_datasets(folder: str) -> PrepareError:
     return PrepareError(
         f"{printable(folder)} holds a dataset, or the work on one, and no text",
-        hint="name the folder that the text is in, or, if it really is in this one, each file",
+        hint="name the folder that holds the text; if it is this one, name each file",
     )
 
 
@@ -197,7 +197,7 @@ def _names(paths: list[str]) -> dict[str, str]:
     if len({path.partition("://")[0] if is_remote(path) else "" for path in paths}) > 1:
         raise PrepareError(
             "some inputs are files and some are objects in a bucket, or they are in different "
-            "clouds, so they have no common folder to be named from",
+            "clouds, so their names have no common folder",
             hint="copy the smaller part to where the larger is, or prepare one and add the other",
         )
     parent = os.path.commonprefix(paths).rpartition("/")[0]  # noqa: RUF071

@@ -12,6 +12,7 @@ from tokenmill.text.reading.bad_input import BadInputPlace, NotReadableError
 from tokenmill.text.reading.document_rules import ByParagraph, BySeparator, DocumentRule
 
 MAX_DOCUMENT_BYTES = 256 << 20
+EXAMPLES = 3  # of lines that were changed or left out
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Chunk:
     """Documents that begin here by the file they are in, where a unit has several files."""
     dropped_lines: int = 0
     """Repeated lines that were taken out of the texts."""
+    repeated: list[str] = field(default_factory=list)
+    """The first of these lines, to be shown."""
     shortened: set[int] = field(default_factory=set)
     """Numbers of the texts that lost lines so."""
 

@@ -73,8 +73,8 @@ def check_unchanged(source: Source) -> None:
     size, mtime_ns = stat(source.path)
     if (size, mtime_ns) != (source.size, source.mtime_ns):
         raise PrepareError(
-            f"{source.name} changed while it was read: {source.size:,} bytes were planned, "
-            f"it now has {size:,}" + (" and another time of change" if size == source.size else ""),
+            f"{source.name} changed while it was read: it had {source.size:,} bytes, and "
+            f"has {size:,} now" + (", and another time of change" if size == source.size else ""),
             hint="let whatever writes to it finish, then give the command again",
             source=source.name,
         )

@@ -84,9 +84,9 @@ class _CsvReader(RowReader):
             raise NotReadableError(bad_input.NOT_CSV, what) from None
         count = header.count(field)
         if count != 1:
-            times = "no" if count == 0 else f"{count} times a"
+            found = f"{count} such columns" if count else "no such column"
             names = bad_input.short_list(header)
-            raise bad_input.no_column(field, f"{times} such column; the header has: {names}")
+            raise bad_input.no_column(field, f"{found}; the header has: {names}")
         return header.index(field)
 
     def _rows(self) -> Iterator[list[str]]:
