@@ -23,6 +23,7 @@ from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.progress import Progress, open_progress
 from tokenmill.base.retry import Retry, RetryClock
 from tokenmill.base.signatures import checks_arguments
+from tokenmill.base.suggest import check_at_least_one
 from tokenmill.errors import DownloadError
 from tokenmill.hub.checked_files import CheckedFiles
 from tokenmill.hub.hub_client import Hub, Unreachable
@@ -78,9 +79,7 @@ def download(
     (`["*_val_*.bin"]`). `force` reads again what is here and replaces what differs; `dry_run` only
     says what would be fetched.
     """
-    for name, count in (("workers", workers), ("shards", shards)):
-        if count is not None and count < 1:
-            raise ValueError(f"{name} is {count}; it must be 1 or more")
+    check_at_least_one(workers=workers, shards=1 if shards is None else shards)
     folder = Path(folder if folder is not None else default_folder(repo_id))
     shown = open_progress(quiet=progress is False)
     hub = Hub(repo_id, revision, clock=RetryClock(retry or Retry()), token=token, say=shown.say)
