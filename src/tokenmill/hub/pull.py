@@ -1,12 +1,6 @@
-"""Fetch token shards from the Hugging Face hub: a download step by step.
+"""Fetch token shards from the Hugging Face hub. docs/hub.md says what is promised.
 
-  1. ask the hub which commit the revision names, and which files with which hashes are in it
-  2. choose: the first training shards, a whole tokenmill dataset, or what matches the patterns
-  3. keep what is here and right
-  4. fetch the rest in parallel; a file gets its name when size and hash are right, never before
-  5. record the commit
-
-Without a network, or with HF_HUB_OFFLINE=1, steps 1 to 3 use what was recorded.
+Without a network, or with HF_HUB_OFFLINE=1, the list of files is the one that was recorded.
 """
 
 import os
