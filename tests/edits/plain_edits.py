@@ -88,6 +88,8 @@ class PlainSource:
     """The rows that are still to come in this epoch."""
     banned: set[int] = field(default_factory=set)
     grown: tuple[int, ...] | None = None
+    rows_of_epochs: list[int] = field(default_factory=list)
+    """Rows in each epoch that has begun."""
 
     def take(self):
         """The epoch, the columns of the next row, and which of its targets are trained on."""
@@ -95,6 +97,7 @@ class PlainSource:
             self.epoch += 1
             self.lengths, self.grown = self.grown or self.lengths, None
             self.left = rows_of_epoch(self.how, self.lengths, self.seed, self.epoch)
+            self.rows_of_epochs.append(len(self.left))
         columns, losses = [], []
         for piece in self.left.pop(0):
             losses += [False] + [token not in self.banned for token in piece[1:]]

@@ -234,8 +234,8 @@ class Script:
         lengths = {name: documents_in(self.opened[name][0]) for name in self.sizes}
         if self.stages is None:
             lengths = {"data": lengths["web"]}
-        run = PlainRun(lengths, self.stages, seed=self.seed, how=self.how)
-        return run.serve(edits, num_samples)
+        self.plain_run = PlainRun(lengths, self.stages, seed=self.seed, how=self.how)
+        return self.plain_run.serve(edits, num_samples)
 
     def compare(self):
         horizon = max([self.samples, *(at for at, _ in self.edits)])
@@ -247,6 +247,32 @@ class Script:
         left = len(expected) - len(self.served)
         assert left < self.loaders[0].batch_size * self.world or horizon > self.samples
         self.look_up(expected[: self.samples])
+        for step in (0, 25):
+            self.look_at_usage(self.loaders[0].step + step)
+        self.look_at_usage(self.loaders[0].step // 2)
+
+    def look_at_usage(self, step):
+        """`usage` is what counting every target of the model gives, in the past and the future."""
+        loader = self.loaders[0]
+        share = loader._maker.share
+        last_edit = max([0, *(at for at, _ in self.edits)])
+        served = self.model(self.edits, max(share.first_sample(step), last_edit))
+        num_steps = min(step, (len(served) - share.origin) // share.samples_per_step)
+        served = served[: share.first_sample(num_steps)]
+        sources = zip(loader.names, loader.datasets, self.plain_run.sources, strict=True)
+        for use, (name, data, source) in zip(loader.usage(step), sources, strict=True):
+            rows = [row for row in served if self.plain(row.source) == self.plain(name)]
+            targets = [
+                token
+                for row in rows
+                for token, has_loss in zip(row.columns[1:], row.losses, strict=True)
+                if has_loss
+            ]
+            by_shard, _ = np.histogram(targets, data.shard_starts)
+            assert [shard.used for shard in use.shards] == by_shard.tolist()
+            assert (use.source, use.samples, use.used) == (name, len(rows), len(targets))
+            epochs = sum(1 / source.rows_of_epochs[row.epoch] for row in rows)
+            assert use.epochs == pytest.approx(epochs)
 
     def look_up(self, expected):
         """`when` finds just the samples of the model that train on a token; `locate` inverts it."""

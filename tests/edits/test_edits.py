@@ -487,6 +487,20 @@ def test_data_whose_old_shards_are_others_is_refused(growing):
         BatchLoader(other, block_size=64).load_state_dict(state)
 
 
+@pytest.mark.parametrize("weight", [0, 1])
+def test_a_ban_in_a_capped_source_moves_no_sample_of_another(weight):
+    def loader(*more):
+        made = mixed((3, weight))
+        made.edit(Cap({"code": 1}), Skip(samples=(20, 30)))
+        made.edit(*more, at=2)
+        made.edit(Cap({"code": 2}), at=9)
+        return made
+
+    banned = Ban(tokens=(1, 11 * BLOCK), source="code")  # all but one token of it
+
+    assert np.array_equal(served(loader(banned), 20), served(loader(), 20))
+
+
 # What it costs
 
 

@@ -10,7 +10,7 @@ from order.made_orders import source_order
 
 import tokenmill
 from tokenmill import BatchLoader, Mixture
-from tokenmill.edits import Add, Ban, Reweight, Skip
+from tokenmill.edits import Add, Ban, Cap, Reweight, Skip
 from tokenmill.edits.bans import SourceBans
 from tokenmill.edits.usage import targets_before
 from tokenmill.order import order
@@ -149,6 +149,45 @@ def test_a_run_that_asks_again_looks_only_at_what_came_since(in_shards, monkeypa
         finally:
             sys.setprofile(None)
         assert len(calls) - before < 1000
+
+
+@pytest.mark.parametrize("edit", [Cap({"data": 2}), Cap({"data": 2}, then="end"), None])
+def test_nothing_is_used_after_the_last_step(in_shards, edit):
+    data = in_shards(tokens(200), LENGTHS)  # 33 windows
+    epochs = 2 if edit is None else None
+    loader = BatchLoader(data, batch_size=4, block_size=BLOCK, epochs=epochs)
+    if edit is not None:
+        loader.edit(edit, Ban(tokens=(1, 199)), at=9)
+    num_steps = len(list(loader))
+
+    assert num_steps == 66 // 4
+    assert used(loader, 1000) == counted(loader, num_steps) == used(loader, num_steps)
+    assert loader.usage(1000)[0].samples == 4 * num_steps
+
+
+def test_a_skipped_epoch_before_data_has_grown_is_no_epoch_that_was_served(in_shards):
+    data = in_shards(tokens(200), LENGTHS)
+    before = BatchLoader(data.part(0, 61), batch_size=2, block_size=BLOCK)  # 10 windows an epoch
+    before.edit(Skip(samples=(2, 12)))
+    for _ in range(2):
+        next(before)
+    loader = BatchLoader(data, batch_size=2, block_size=BLOCK)
+    loader.load_state_dict(before.state_dict())
+
+    # 2 samples of epoch 0 and 8 of epoch 1; then 33 windows an epoch.
+    assert loader.usage(5)[0].epochs == pytest.approx(1)
+    assert loader.usage(5 + 33)[0].epochs == pytest.approx(3)
+    assert loader.usage(5 + 33)[0].samples == 2 * 38
+
+
+@pytest.mark.parametrize("step", [-1, 1 << 46, 1 << 61, 1 << 70])
+def test_a_step_too_far_away_to_count_is_refused(in_shards, step):
+    loader = BatchLoader(in_shards(tokens(200), LENGTHS), batch_size=4, block_size=BLOCK)
+    for look in (loader.usage, loader.batch, lambda step: loader.locate(step, 0)):
+        with pytest.raises(IndexError, match=f"step is {step}; .* 0 to {(1 << 46) - 1}"):
+            look(step)
+    assert loader.usage((1 << 46) - 1)[0].used == BLOCK * 4 * ((1 << 46) - 1)
+    assert loader.batch((1 << 46) - 1).samples[0] == (1 << 48) - 4
 
 
 def test_usage_is_of_what_was_taken_so_far_and_moves_nothing(in_shards):

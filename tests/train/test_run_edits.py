@@ -15,7 +15,7 @@ from train_runs import ROOT, TINY, command, environ_of_ranks, losses, text
 import tokenmill
 from tokenmill import BatchLoader, Mixture
 from tokenmill.cli import main
-from tokenmill.edits import Add, Reweight, Skip
+from tokenmill.edits import Add, Ban, Reweight, Skip
 from tokenmill.errors import (
     MismatchError,
     OrderMismatchError,
@@ -23,7 +23,7 @@ from tokenmill.errors import (
     TokenmillError,
 )
 from tokenmill.train import train
-from tokenmill.train.edits_file import edits_of_run, words_of
+from tokenmill.train.edits_file import RunEdits, edits_of_run, words_of
 from tokenmill.train.run_data import open_run
 from tokenmill.train.run_page import trained_part
 
@@ -250,6 +250,10 @@ def test_edits_while_it_trains_are_taken_at_a_checkpoint_and_wrong_ones_set_asid
         '{"kind": "skip", "stops": [30, 35]}',
         "not JSON",
         '{"kind": "add", "name": "x", "data": "/not/there", "weights": {"data": 1, "x": 1}}',
+        '{"kind": "ban", "documents": [[1]]}',
+        '{"kind": "ban", "documents": [[0, 10000000000000]]}',
+        '{"kind": "reweight", "weights": {"data": "1e999999999"}}',
+        '{"kind": "ban", "documents": "/dev/zero"}',
     ]
     right = ['{"kind": "skip", "steps": [30, 35]}', ""]
     asks = Asks(run, {3: wrong, 8: right})
@@ -262,15 +266,15 @@ def test_edits_while_it_trains_are_taken_at_a_checkpoint_and_wrong_ones_set_asid
     train(settings_in(base, run.parent, max_iters=40), resume=True)
 
     *refused, taken = read_entries(run)
-    assert [entry["read_at_step"] for entry in refused] == [25] * 5
+    assert [entry["read_at_step"] for entry in refused] == [25] * 9
     assert [entry["line"] for entry in refused] == wrong
     assert (taken["read_at_step"], taken["steps"]) == (30, [30, 35])
-    for entry, words in zip(
-        refused, ("one source", "past", "stops", "not the JSON", "/not/there"), strict=True
-    ):
+    reasons = ["one source", "past", "stops", "not the JSON", "/not/there", "a document is [1]"]
+    reasons += ["document 10000000000000", "'1e999999999'; it must be a number", "is a device"]
+    for entry, words in zip(refused, reasons, strict=True):
         assert words in entry["refused"], entry
     said = capsys.readouterr().err
-    assert said.count("is refused:") == 5
+    assert said.count("is refused:") == 9
     assert "Edit: skip, steps 30 to 34" in said
     assert same_order(run, plain_loader(base, (30, Skip(steps=(30, 35)))))
 
@@ -346,12 +350,56 @@ def test_a_run_ends_where_its_data_ends(base, run):
         (["--weights", "a=1"], "--add goes with the weights"),
         (["--source", "data"], "--source goes with --ban"),
         (["--ban", "nothing.txt"], "--ban is 'nothing.txt'; expected numbers such as"),
+        (["--ban", "1-"], "--ban is '1-'; expected numbers such as"),
+        (["--ban", "5-3"], "--ban is '5-3'; expected numbers such as"),
+        (["--ban", "9" * 5000], f"--ban is '{'9' * 60}'; expected numbers such as"),
+        (["--ban", "9" * 20], f"the number of a document is {'9' * 20}; it must be"),
+        (["--ban", "0-99999999999999"], "document 99999999999999 of a dataset of"),
+        (["--ban", "/dev/zero"], "/dev/zero is a device, not a regular file"),
+        (["--cap", "data=4611686018427387904"], "the cap of 'data' is 4611686018427387904"),
+        (["--reweight", "data=1e999999999"], "each must be a finite number"),
     ],
 )
 def test_the_command_refuses_what_the_run_would_refuse(run, capsys, words, message):
     assert edits(run, *words) != 0
     assert message in capsys.readouterr().err
     assert not (run / "edits.jsonl").exists()
+
+
+def test_a_pipe_is_no_file_of_banned_documents(run, tmp_path, capsys):
+    os.mkfifo(tmp_path / "banned.txt")
+
+    assert edits(run, "--ban", str(tmp_path / "banned.txt")) != 0
+    assert "banned.txt is a named pipe, not a regular file" in capsys.readouterr().err
+
+
+def test_a_line_costs_as_much_after_many_others_as_after_few(run):
+    """The lines of the package's code that run, those of each round of a loop among them."""
+    loader = open_run(run).loader
+    taken = RunEdits(run, loader, is_main=True, share=lambda text: [text], say=lambda text: None)
+    num_run = 0
+
+    def look(frame, event, _):
+        nonlocal num_run
+        num_run += event == "line"
+        return look if "/tokenmill/" in frame.f_code.co_filename else None
+
+    def work_of(numbers):
+        nonlocal num_run
+        num_run = 0
+        with (run / "edits.jsonl").open("a") as file:
+            file.writelines(f'{{"kind": "ban", "documents": [{n}]}}\n' for n in numbers)
+        sys.settrace(look)
+        try:
+            taken.take()
+        finally:
+            sys.settrace(None)
+        return num_run
+
+    first = work_of(range(10))
+    loader.edit(*(Ban(documents=[n]) for n in range(800)))
+
+    assert work_of(range(10)) < 1.2 * first
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path, capsys):

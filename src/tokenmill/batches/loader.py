@@ -23,7 +23,7 @@ from tokenmill.batches.run import Run, RunSettings, number_of
 from tokenmill.batches.state import STATE_FORMAT, belongs_to, read_state
 from tokenmill.dataset import TokenDataset
 from tokenmill.order.order_settings import OrderSettings
-from tokenmill.order.step_share import StepShare
+from tokenmill.order.step_share import LARGEST, StepShare
 from tokenmill.order.window_order import Arrangement
 
 if TYPE_CHECKING:  # imported when they are used
@@ -387,12 +387,17 @@ class BatchLoader:
         }
 
     def usage(self, step: int | None = None, *, shards: bool = True) -> "list[SourceUsage]":
-        """How often each source, and each shard, was used before a step: by default the next."""
+        """How often each source, and each shard, was used before a step: by default the next.
+
+        Nothing is used after the last step of a pass. Samples that earlier passes left out count.
+        """
         from tokenmill.edits.usage import usage_of
 
         step = self.step if step is None else step
-        check_below("step", step, 1 << 62)
-        samples = self._maker.share.first_sample(step)
+        share = self._maker.share
+        check_below("step", step, LARGEST // share.samples_per_step)
+        num_steps = self._num_steps()
+        samples = share.first_sample(step if num_steps is None else min(step, num_steps))
         known = self._used if samples <= self._samples else dict(self._used)
         return usage_of(self._run, samples, shards=shards, known=known)
 
@@ -421,6 +426,6 @@ class BatchLoader:
 
     def _check_step(self, step: int) -> None:
         num_steps = self._num_steps()
-        if step < 0 or (num_steps is not None and step >= num_steps):
-            last = " and up" if num_steps is None else f" to {num_steps - 1}"
-            raise IndexError(f"step is {step}; this loader has steps 0{last}")
+        stop = LARGEST // self._maker.share.samples_per_step if num_steps is None else num_steps
+        if not 0 <= step < stop:
+            raise IndexError(f"step is {step}; this loader has steps 0 to {stop - 1}")

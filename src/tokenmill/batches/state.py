@@ -10,6 +10,7 @@ from typing import Any
 
 from tokenmill.base.human import one_line
 from tokenmill.errors import OrderMismatchError
+from tokenmill.order.step_share import LARGEST
 
 STATE_FORMAT = 1
 USUAL = {"rows": "windows", "begin_token": None, "documents": None, "augment": None}
@@ -45,7 +46,7 @@ def read_state(state: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[int, 
         _refuse_differences({**USUAL, **state}, {**USUAL, **here})
     for key in ("samples", "pass"):
         value = state[key]
-        if type(value) is not int or not 0 <= value < 2**62:
+        if type(value) is not int or not 0 <= value < LARGEST:
             raise not_a_state(f"{key!r} in the state is {value!r}, not a count")
     return state["samples"], state["pass"]
 

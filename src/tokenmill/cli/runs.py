@@ -103,7 +103,7 @@ def _range(text: str, flag: str) -> tuple[int, int]:
 
 def _documents(text: str) -> Any:
     """Return 17,20-29 as ranges; the path of a file with a number per line as it is."""
-    if not set(text) <= set("0123456789,- ") and Path(text).is_file():
+    if not set(text) <= set("0123456789,- ") and Path(text).exists():
         return os.path.abspath(text)
     return [(numbers.start, numbers.stop - 1) for numbers in number_ranges(text, "--ban")]
 

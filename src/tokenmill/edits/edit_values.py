@@ -17,11 +17,10 @@ from typing import Any, ClassVar
 
 from tokenmill.base.suggest import one_of
 from tokenmill.order.mixture_order import whole_parts
+from tokenmill.order.step_share import LARGEST
 
 Range = tuple[int, int]
 CAP_THEN = ("share", "end")
-LARGEST = 1 << 48
-"""All numbers of samples, tokens, documents and epochs are below this: sums of many fit int64."""
 _FRACTION = re.compile(r"\d{1,18}(/[1-9]\d{0,17})?")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tokenmill.batches.mixture import parts_of, refuse_different_tokenizers
 from tokenmill.batches.run import Run, number_of
-from tokenmill.edits.bans import BanMask, Bans, SourceBans, banned_by
+from tokenmill.edits.bans import NOTHING, BanMask, Bans, SourceBans, banned_by
 from tokenmill.edits.edit_record import RecordedEdit, edits_to_json, merge_edits
 from tokenmill.edits.edit_values import Add, Ban, Cap, Grow, Reweight, Skip
 from tokenmill.edits.edited_order import EditedOrder, GrownSource, Skips
@@ -44,7 +44,7 @@ class EditedRun:
         self._names = base.names
         self._datasets = base.datasets
         self._sources = tuple(base.order.sources)
-        self._bans: Mapping[int, tuple[Bans, ...]] = {}  # of each source that has some
+        self._bans: Mapping[int, Bans] = {}  # of each source that has some
         self.skips: tuple[tuple[int, int], ...] = ()
         """The sample of each skip, and how many places it skips."""
         self._num_skipped = 0
@@ -113,8 +113,10 @@ class EditedRun:
                 self._add(add, record.opened, place)
             case Ban(source=source):
                 number = number_of(source, self._names)
-                ban = banned_by(record, self._datasets[number])
-                self._bans = {**self._bans, number: (*self._bans.get(number, ()), ban)}
+                more = banned_by(record, self._datasets[number])
+                pairs = zip(self._bans.get(number, NOTHING), more, strict=True)
+                starts, lows, highs = map(np.concatenate, pairs)
+                self._bans = {**self._bans, number: (starts, lows, highs)}
             case Grow(source):
                 number = number_of(source, self._names)
                 order = self.base.source_order(record.opened, number)
@@ -127,7 +129,7 @@ class EditedRun:
     def _finished(self) -> Run:
         """Return the run with all edits; nothing can be applied after it."""
         self._advance(ENDLESS - 1)
-        bans = {number: SourceBans(those) for number, those in self._bans.items()}
+        bans = {number: SourceBans([those]) for number, those in self._bans.items()}
         for number, of_source in bans.items():
             if of_source.leave_nothing_of(self._datasets[number]):
                 raise ValueError(

@@ -88,7 +88,9 @@ def usage_of(
             files = (shard.file for shard in data.shards)
             counts = (np.diff(each).tolist() for each in (before.can_be, used))
             of_shards = tuple(map(ShardUsage, files, *counts))
-        usage.append(SourceUsage(name, count, source.epochs_until(count), of_shards))
+        parts = [[source.epochs_until(edge) for edge in part] for part in served]
+        epochs = sum(after - before for before, after in parts)
+        usage.append(SourceUsage(name, count, epochs, of_shards))
     return usage
 
 

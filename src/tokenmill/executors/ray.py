@@ -132,7 +132,6 @@ def _check_reachable(address: str | None) -> None:
 
 
 def _explain(error: Exception, address: str | None) -> PrepareError:
-    """Return an error for a cluster that cannot be joined, or not be started."""
     if address is None:
         return PrepareError(
             f"Ray does not start on this machine: {error}",

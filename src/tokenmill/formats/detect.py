@@ -87,7 +87,12 @@ def _expand(where: Where) -> list[Path]:
 
 
 def _read_folder(folder: Path, split: str | None, name: str | None, ask: Ask) -> FoundData:
-    owner = _folder_format(folder)
+    owner = None
+    if (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir():
+        owner = OURS
+    elif (index := folder / SAMPLE_INDEX).is_file():
+        fields = untrusted.read_json(index, {})
+        owner = next((name for name, key in SAMPLE_KEYS.items() if key in fields), None)
     if owner is not None and name in (None, owner):
         found: FoundData = load_format(owner).read_folder(folder, split, ask)
         return found
@@ -110,14 +115,6 @@ def _read_folder(folder: Path, split: str | None, name: str | None, ask: Ask) ->
 
         raise nothing_in(folder)
     return _read_files(paths, split, name, ask, str(folder))
-
-
-def _folder_format(folder: Path) -> str | None:
-    if (folder / FILE_NAME).is_file() or (folder / PREPARATION_FOLDER).is_dir():
-        return OURS
-    index = folder / SAMPLE_INDEX
-    fields = untrusted.read_json(index, {}) if index.is_file() else {}
-    return next((name for name, key in SAMPLE_KEYS.items() if key in fields), None)
 
 
 def _check_that_nothing_is_missing(entries: list[Path], token_files: set[str]) -> None:

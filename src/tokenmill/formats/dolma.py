@@ -24,7 +24,7 @@ from tokenmill.formats.writing import Writer, write_file
 from tokenmill.reading.token_file import Lazy
 
 MAX_LINE = 1 << 20  # characters of a table's line
-_SAID: set[tuple[str, str]] = set()
+_SAID: set[tuple[Path, str]] = set()
 log = logging.getLogger("tokenmill")
 
 
@@ -70,7 +70,7 @@ class Dolma(FileFormat):
         if b"'descr'" in first_bytes[:64]:
             what = f"starts with {first_bytes[:6]!r}, then continues like the header of a .npy file"
             raise untrusted.damaged(path, what)
-        dtype = ask.dtype or _only_dtype(path, str(path.parent))
+        dtype = ask.dtype or _only_dtype(path)
         if dtype is None:
             usual = "dolma writes uint16 unless it is given another type"
             raise unknown_dtype(path, self.name, usual)
@@ -82,13 +82,13 @@ class Dolma(FileFormat):
         return self.found(path, dtype, size, ends=ends)
 
 
-def _only_dtype(path: Path, folder: str) -> np.dtype[Any] | None:
+def _only_dtype(path: Path) -> np.dtype[Any] | None:
     """Return the only type that fits the bytes, where one does, and say so; else None."""
     name = wide_dtype(untrusted.head(path, 1 << 20)[0])
     if name is None:
         return None
-    if (folder, name) not in _SAID:  # once for all files of a folder
-        _SAID.add((folder, name))
+    if (said := (path.parent, name)) not in _SAID:  # once for all files of a folder
+        _SAID.add(said)
         log.warning(
             "%s has no header; its bytes are ids only as %s, and are read so (or name a dtype)",
             path,

@@ -173,14 +173,13 @@ def dtype_hint(path: Path, format_name: str) -> str:
 def likely_dtype(data: bytes) -> str:
     """Return uint16 or uint32, for a file that does not say."""
     ids = np.frombuffer(data[: len(data) & ~7], "<u2")
-    return f"uint{16 * tokens_per_id(ids)}" if len(ids) >= LEAST_TOKENS else "uint16"
+    return f"uint{16 * tokens_per_id(ids)}"
 
 
 def wide_dtype(data: bytes) -> str | None:
     """Return int32 or int64 if these bytes are ids only so: as two bytes, most would be zero."""
     ids = np.frombuffer(data[: len(data) & ~7], "<u2")
-    group = tokens_per_id(ids) if len(ids) >= LEAST_TOKENS else 1
-    if group == 1:
+    if (group := tokens_per_id(ids)) == 1:
         return None
     wide = ids.view(f"<i{2 * group}")
     return wide.dtype.name if wide.min() >= 0 and wide.max() < LARGEST_VOCABULARY else None
@@ -188,7 +187,8 @@ def wide_dtype(data: bytes) -> str | None:
 
 def tokens_per_id(ids: np.ndarray) -> int:
     """Return 4 or 2 if that many neighbours are one id each, else 1."""
-    for group in (size for size in (4, 2) if ids.dtype.itemsize * size <= 8):
+    widths = [size for size in (4, 2) if ids.dtype.itemsize * size <= 8]
+    for group in widths if len(ids) >= LEAST_TOKENS else ():
         columns = ids[: len(ids) // group * group].reshape(-1, group)
         small = (columns < 16).mean(axis=0)
         # The lowest part of each id is the only varied one; a split may begin inside an id.

@@ -32,8 +32,7 @@ class NpyWriter(Writer):
     header_bytes = HEADER_BYTES
 
     def finish(self, path: Path, file: IO[bytes], num_tokens: int, ends: np.ndarray) -> None:
-        descr = self.dtype.str
-        header = {"descr": descr, "fortran_order": False, "shape": (num_tokens,)}
+        header = {"descr": self.dtype.str, "fortran_order": False, "shape": (num_tokens,)}
         file.seek(0)
         numpy_format.write_array_header_1_0(file, header)
 

@@ -85,8 +85,7 @@ def describe(
             )
             files.append(file)
     if not files:  # a split without shards is one file without tokens
-        ends_of_none = untrusted.ends_file("", 0)
-        files = [TokenFile("", "(no shards)", dtype, 0, 0, ends=ends_of_none)]
+        files = [TokenFile("", "(no shards)", dtype, 0, 0, ends=untrusted.ends_file("", 0))]
     tokenizer = manifest.tokenizer
     details = {"tokenizer": tokenizer.name, "splits": list(manifest.splits)}
     if any(file.packed for file in files):

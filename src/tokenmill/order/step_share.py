@@ -11,6 +11,9 @@ import numpy as np
 
 from tokenmill.base.suggest import check_at_least_one
 
+LARGEST = 1 << 48
+"""All numbers of samples are below this: sums of many, and of their tokens, fit int64."""
+
 
 @dataclass(frozen=True)
 class StepShare:

@@ -96,7 +96,6 @@ def estimate(
         raise ValueError("standard input can be read only once, so it cannot be estimated first")
     sources, _ = search_inputs(wanted, asked, held_out)
     tokenizer = load_tokenizer(asked)
-    dtype = choose_dtype(tokenizer, asked.dtype).name if tokenizer else "uint16"
     workers = workers or len(os.sched_getaffinity(0))
     sample = _Sample(asked, tokenizer)
     started = time.perf_counter()
@@ -105,17 +104,16 @@ def estimate(
     bytes_in = sum(source.size for source in sources)
     bytes_sampled = sum(counts["bytes_in"] for counts in sample.by_kind.values())
     expected = sample.expected(sources)
-    itemsize = np.dtype(dtype).itemsize
-    disk_bytes = expected["tokens"] * itemsize + END_BYTES * expected["documents"]
+    disk_bytes = sample.shard_bytes(expected)
     return Estimate(
         files=len(sources),
         bytes_in=bytes_in,
         bytes_sampled=bytes_sampled,
         documents=expected["documents"],
         tokens=expected["tokens"],
-        dtype=dtype,
+        dtype=sample.dtype.name,
         disk_bytes=disk_bytes,
-        peak_bytes=sample.peak(sources, disk_bytes, itemsize),
+        peak_bytes=sample.peak(sources, disk_bytes),
         duplicates=sample.repeated / max(1, sample.compared),
         seconds=seconds * bytes_in / max(1, bytes_sampled) / workers,
         workers=workers,
@@ -131,19 +129,12 @@ def least_room(plan: Plan, tokenizer: Tokenizer | None) -> int:
     sample = _Sample(plan.settings, tokenizer)
     sample.read_some(plan.sources, FEWEST)
     expected = sample.expected(plan.sources)
-    itemsize = choose_dtype(tokenizer, plan.settings.dtype).itemsize if tokenizer else 2
-    shards = itemsize * expected["tokens"] + END_BYTES * expected["documents"]
+    shards = sample.shard_bytes(expected)
     if plan.destination is not None:
         shards = 0  # uploaded, and removed here
     elif plan.settings.compress is not None:
         shards = round(BEST_OF_SHARDS * shards)
-    return round(SURE * (_work_bytes(expected, itemsize) + shards))
-
-
-def _work_bytes(expected: Counter[str], itemsize: int) -> int:
-    """Return the bytes of all parts, and of the hashes that are compared."""
-    parts = itemsize * expected["encoded"] + ROW.itemsize * expected["documents"]
-    return parts + HASH_BYTES * expected["hashes"]
+    return round(SURE * (sample.work_bytes(expected) + shards))
 
 
 class _Sample:
@@ -152,6 +143,7 @@ class _Sample:
     def __init__(self, settings: Settings, tokenizer: Tokenizer | None) -> None:
         self.settings = settings
         self.tokenizer = tokenizer
+        self.dtype = choose_dtype(tokenizer, settings.dtype) if tokenizer else np.dtype("uint16")
         self.by_kind = defaultdict[str, Counter[str]](Counter)
         self.repeated = 0
         self.compared = 0
@@ -194,7 +186,15 @@ class _Sample:
                 total[name] += round(number * size / max(1, counts["bytes_in"]))
         return total
 
-    def peak(self, sources: Sequence[Source], disk_bytes: int, itemsize: int) -> int:
+    def shard_bytes(self, expected: Counter[str]) -> int:
+        return self.dtype.itemsize * expected["tokens"] + END_BYTES * expected["documents"]
+
+    def work_bytes(self, expected: Counter[str]) -> int:
+        """Return the bytes of all parts, and of the hashes that are compared."""
+        parts = self.dtype.itemsize * expected["encoded"] + ROW.itemsize * expected["documents"]
+        return parts + HASH_BYTES * expected["hashes"]
+
+    def peak(self, sources: Sequence[Source], disk_bytes: int) -> int:
         """Return the most bytes on the disk: when units are encoded, or when all shards are there.
 
         Text that is kept for a second pass goes with its unit. Hashes and unpacked text stay.
@@ -203,7 +203,7 @@ class _Sample:
         unpacked = self.expected([sources[number] for number in worth_unpacking(sources)])
         stays = round(UNPACKED_OF_TEXT * unpacked["text"])
         kept_text = expected["text"] if self.settings.dedup == "lines" else 0
-        return stays + _work_bytes(expected, itemsize) + max(kept_text, disk_bytes)
+        return stays + self.work_bytes(expected) + max(kept_text, disk_bytes)
 
     def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
         cuts = self.tokenizer.cuts if self.tokenizer else None

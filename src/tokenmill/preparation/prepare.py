@@ -168,8 +168,8 @@ def carry_out(
     """Run all stages, with as many workers as fit, and publish what they made."""
     workspace = plan.workspace
     is_local = engine.kind == "local"
-    quietly = Progress()
-    processes = limits.decide_limits(plan, memory, (run.progress if is_local else quietly).say)
+    say = run.progress.say if is_local else Progress().say
+    processes = limits.decide_limits(plan, memory, say)
     if engine.workers is None and limits.is_small_job(plan):
         processes = 1
     workspace.take_up()

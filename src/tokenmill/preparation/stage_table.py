@@ -137,13 +137,11 @@ class Preparation:
         self, stage: "Stage", names: Sequence[str], results: Iterator[tuple[int, Any]]
     ) -> Iterator[tuple[int, Any]]:
         """Show the progress: in bytes where units are read, else in tasks."""
-
-        def was_done(result: tuple[int, Any]) -> bool:
-            return result[1] is None
-
+        follow = partial(
+            self.progress.follow, stage.name, results, was_done=lambda result: result[1] is None
+        )
         if stage.per != UNIT:
-            total = len(names)
-            return self.progress.follow(stage.name, results, total=total, was_done=was_done)
+            return follow(total=len(names))
         workspace = self.plan.workspace
         workspace.forget_noted()
         finished: list[int] = []
@@ -157,13 +155,10 @@ class Preparation:
             tokens = sum(file["num_tokens"] for part in parts for file in part["files"])
             return receipt.get("counts", {}).get("bytes_in", 0), tokens
 
-        return self.progress.follow(
-            stage.name,
-            results,
+        return follow(
             total=self.plan.bytes_in,
             measure=bytes_and_tokens,
             under_way=lambda: workspace.bytes_noted(but=finished),
-            was_done=was_done,
         )
 
     def _explain(self, error: PrepareError, stage: "Stage") -> None:

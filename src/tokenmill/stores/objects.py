@@ -142,18 +142,17 @@ def _confirm(address: str, data: bytes, start: int, known: ObjectStat, hashed: b
     """Raise StoreFailure unless all bytes are known to be those of the object."""
     sure = hashed or is_encrypted(address)
     if len(data) == known.size:
-        sure = _is_md5_of(known.etag, data) or (sure and not _may_be_md5(address, known.etag))
+        sure = _is_whole(address, known.etag, data, sure)
     if not sure and data != _get_in_pieces(address, start, start + len(data), known):
         raise StoreFailure("wrong", text="two reads of the same bytes differ")
 
 
-def _is_md5_of(etag: str, data: bytes) -> bool:
-    return etag.strip('"') == hashlib.md5(data, usedforsecurity=False).hexdigest()
-
-
-def _may_be_md5(address: str, etag: str) -> bool:
-    """Return True if the ETag looks like the MD5 of the content, as S3 and its like give."""
-    return split(address).scheme == "s3" and len(etag.strip('"')) == 32
+def _is_whole(address: str, etag: str, data: bytes, sure: bool) -> bool:
+    """Compare with the ETag, if it looks like the MD5 that S3 and its like give; else as `sure`."""
+    digest = etag.strip('"')
+    may_be_md5 = split(address).scheme == "s3" and len(digest) == 32
+    is_md5 = digest == hashlib.md5(data, usedforsecurity=False).hexdigest()
+    return is_md5 or (sure and not may_be_md5)
 
 
 def _get_in_pieces(address: str, start: int, stop: int, known: ObjectStat) -> bytes:
@@ -268,7 +267,7 @@ def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
         if not put(address, data, condition):
             return None
         found = stat(address)
-        sure = _is_md5_of(found.etag, data) or (sure and not _may_be_md5(address, found.etag))
+        sure = _is_whole(address, found.etag, data, sure)
     if (found.size != size or not sure) and not has_content_of(address, path):
         raise PrepareError(
             f"{address} does not hold what was uploaded to it from {path}",

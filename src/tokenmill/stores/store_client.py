@@ -51,22 +51,15 @@ def ask(name: str, address: str, *args: Any) -> Any:
 
 
 def _repeat(operation: Callable[[], Result], what: str, address: str) -> Result:
-    """Run an operation until what it gives is right."""
     for attempt in range(1, TRIES + 1):
         try:
             return operation()
         except StoreFailure as failure:
-            if attempt == TRIES or not _may_pass(failure, attempt):
+            if failure.code in _EXPIRED and attempt == 1:
+                store_requests.stores.clear()  # new ones have the credentials that are valid now
+            elif attempt == TRIES or (failure.kind != "wrong" and failure.code not in _DAMAGED):
                 raise _error(what, address, failure, attempt) from None
     raise AssertionError("the last try returns or raises")
-
-
-def _may_pass(failure: StoreFailure, attempt: int) -> bool:
-    """Return True if the same request may succeed."""
-    if failure.code in _EXPIRED and attempt == 1:
-        store_requests.forget_stores()
-        return True
-    return failure.kind == "wrong" or failure.code in _DAMAGED
 
 
 def _error(what: str, address: str, failure: StoreFailure, attempts: int) -> DownloadError:

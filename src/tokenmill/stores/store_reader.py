@@ -1,14 +1,18 @@
 """The tokens of files in a store: in blocks of 1 MiB, each checked, through the cache.
 
 docs/storage.md ("Loading") says what is fetched, compared and kept. Files with a hash but without
-hashes of their blocks, and those that can only be read from their start, are fetched whole.
+hashes of their blocks, and those that can only be read from their start, are fetched whole. What an
+order needs next is fetched by threads before it is asked for.
 """
 
 import os
-from collections.abc import Container, Iterator, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import xxhash
@@ -30,7 +34,6 @@ from tokenmill.reading.span_reader import (
 )
 from tokenmill.reading.token_file import FRAMED, TokenFile
 from tokenmill.stores import objects
-from tokenmill.stores.fetch_ahead import AheadReader, FetchAhead
 from tokenmill.stores.store_requests import ObjectStat
 
 REQUESTS_AHEAD = 48
@@ -38,6 +41,100 @@ FILES_AHEAD = 4
 ROWS_PLANNED = 1024
 TRIES = 4
 """Times that a block is fetched, if its bytes are wrong."""
+ROWS_LOOKED_AT = 8192
+"""Rows to come for which is planned what to fetch."""
+ROWS_BETWEEN_LOOKS = 1024
+
+Key = tuple[int, ...]
+Value = TypeVar("Value")
+
+
+class FetchAhead(Generic[Value]):
+    """Results of `fetch(*key)`: at most `limit` of them are fetched before they are taken."""
+
+    def __init__(self, fetch: Callable[..., Value], limit: int) -> None:
+        self._fetch = fetch
+        self._limit = limit
+        self._forget()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FetchAhead, (self._fetch, self._limit)
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._begun: dict[Key, Future[Value]] = {}
+        self._waiting: deque[Key] = deque()
+        self._threads = ThreadPoolExecutor(self._limit, "tokenmill-ahead")
+
+    def expect(self, keys: Iterable[Key]) -> None:
+        """Fetch these, in this order, instead of what was expected before."""
+        with self._locked():
+            coming = dict.fromkeys(keys)
+            for key in self._begun.keys() - coming.keys():
+                self._begun.pop(key).cancel()
+            self._waiting = deque(key for key in coming if key not in self._begun)
+            self._begin_more()
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._begun
+
+    def take(self, *key: int) -> Value:
+        """Return the result for a key: wait for it, or fetch it now."""
+        with self._locked():
+            result = self._begun.pop(key, None) or self._threads.submit(self._fetch, *key)
+            self._begin_more()
+        return result.result()
+
+    def _begin_more(self) -> None:
+        while self._waiting and len(self._begun) < self._limit:
+            key = self._waiting.popleft()
+            self._begun[key] = self._threads.submit(self._fetch, *key)
+
+    def _locked(self) -> threading.Lock:
+        if self._process != os.getpid():  # threads do not survive a fork
+            self._forget()
+        return self._lock
+
+
+class AheadReader(SpanReader):
+    """A reader that asks, from time to time, which spans come next, and has them fetched."""
+
+    def __init__(
+        self,
+        reader: SpanReader,
+        ahead: FetchAhead[Value],
+        keys_of: Callable[[Spans], Sequence[Key]],
+        most: int,
+    ) -> None:
+        """`keys_of` returns what `reader` will take from `ahead`, of which `most` are planned."""
+        self._reader = reader
+        self._ahead = ahead
+        self._keys_of = keys_of
+        self._most = most
+        self._coming: Callable[[], Spans] | None = None
+        self._rows_left = 0  # rows to read before the next look at what comes
+
+    def follow(self, coming: Callable[[], Spans]) -> None:
+        self._coming = coming
+
+    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+        if self._rows_left <= 0:
+            self._look_ahead(spans if self._coming is None else self._coming())
+        self._rows_left -= spans.num_rows
+        self._reader.read(spans, out, continues)
+
+    def _look_ahead(self, coming: Spans) -> None:
+        num_rows = min(coming.num_rows, ROWS_LOOKED_AT, 8 * self._most)
+        keys = self._keys_of(coming.between(0, num_rows))
+        planned: dict[Key, None] = {}
+        num_seen = 0
+        while num_seen < len(keys) and len(planned) < self._most:
+            planned[keys[num_seen]] = None
+            num_seen += 1
+        self._ahead.expect(planned)
+        num_covered = num_rows * num_seen // max(1, len(keys))  # about
+        self._rows_left = min(num_covered // 2, ROWS_BETWEEN_LOOKS)
 
 
 class StoreReader(BlockReader):
@@ -83,25 +180,20 @@ class StoreReader(BlockReader):
         in_runs = RunReader(blocks.edges, dtype, ahead.take, blocks.max_open, ids)
         keys_of = partial(_runs_of, blocks.edges, in_runs)
         reader = AheadReader(in_runs, ahead, keys_of, blocks.max_open // 2)
-        if self._rows_come_alone and not blocks.all_cached:
+        is_plain = all(file.packed is None for file in self.files)
+        are_hashed = self.verify is not False or not objects.is_encrypted(self.files[0].path)
+        if is_plain and not are_hashed and not blocks.all_cached:  # a row is taken as it comes
             rows = FetchAhead(RangeReader(self.files).read, REQUESTS_AHEAD)
             alone = FileReader(edges, rows.take, ids)
             far = AheadReader(alone, rows, partial(_parts_of, edges), ROWS_PLANNED)
             return MixedReader([reader, far], partial(_is_far, blocks.cached_tokens))
         return reader
 
-    @property
-    def _rows_come_alone(self) -> bool:
-        """True if the bytes of a row may be taken as they come, without a hash."""
-        is_plain = all(file.packed is None for file in self.files)
-        return self.verify is False and is_plain and objects.is_encrypted(self.files[0].path)
-
     def _limit(self, requests: int, num_bytes: int) -> int:
         """Return how much to fetch ahead: these take at most half of the cache."""
         return max(1, min(requests, self.cache.max_bytes // (2 * num_bytes)))
 
     def _bring(self, i: int) -> None:
-        """Fetch a file whole into the cache."""
         os.close(self.cache.open(tokens_of(self.files[i])))
 
     def _read_whole(self, files: "FetchAhead[None]", i: int, offset: int, count: int) -> np.ndarray:

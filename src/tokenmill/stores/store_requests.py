@@ -34,7 +34,7 @@ _KINDS = {
     "UnauthenticatedError": "refused",
     "NotSupportedError": "unsupported",
 }
-_stores: dict[tuple[Any, ...], Any] = {}
+stores: dict[tuple[Any, ...], Any] = {}
 native_pid: int | None = None
 """The process in which obstore runs; its threads do not survive a fork."""
 
@@ -188,22 +188,17 @@ def send(name: str, address: str, *args: Any) -> Any:
         raise _failure(_KINDS.get(type(error).__name__, "failed"), error) from None
 
 
-def forget_stores() -> None:
-    """Make the stores again, with the credentials that are valid then."""
-    _stores.clear()
-
-
 def _store(place: Address, timeout: float) -> Any:
     """The store with its connections; another one when the environment says otherwise."""
     variables = [item for item in os.environ.items() if item[0].startswith(_VARIABLES)]
     name = (place.root, timeout, RETRY, *variables)
-    if (store := _stores.get(name)) is None:
-        store = _stores[name] = _make_store(place, timeout)
+    if (store := stores.get(name)) is None:
+        store = stores[name] = _make_store(place, timeout)
     return store
 
 
 def _make_store(place: Address, timeout: float) -> Any:
-    from obstore import store as stores
+    from obstore import store as kinds
 
     options: dict[str, Any] = {
         "client_options": {
@@ -222,8 +217,8 @@ def _make_store(place: Address, timeout: float) -> Any:
         },
     }
     if place.scheme.startswith("http"):
-        return stores.HTTPStore(place.root, **options)
-    kind = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}[place.scheme]
+        return kinds.HTTPStore(place.root, **options)
+    kind = {"s3": kinds.S3Store, "gs": kinds.GCSStore, "az": kinds.AzureStore}[place.scheme]
     return kind(place.bucket, **options, **settings_of(place))
 
 
@@ -249,10 +244,7 @@ def _failure(kind: str, error: Exception) -> StoreFailure:
     # What obstore has repeated is an HTTP error, unless a body was cut short (such as that of a
     # 404); anything else is an answer that it cannot read.
     is_wrong = kind == "failed" and ("HTTP error" not in text or "response body" in text)
-    return StoreFailure("wrong" if is_wrong else kind, text=_short(text))
-
-
-def _short(text: str) -> str:
-    """The last part of the first line: what went wrong, without the address that was asked."""
+    # The last part of the first line: what went wrong, without the address that was asked.
     line = text.partition("\n")[0].rpartition(" - ")[2].rpartition(" error: ")[2]
-    return re.sub(r"https?://\S+", "the store", line)[-200:]
+    shown = re.sub(r"https?://\S+", "the store", line)[-200:]
+    return StoreFailure("wrong" if is_wrong else kind, text=shown)

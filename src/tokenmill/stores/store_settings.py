@@ -38,7 +38,8 @@ def settings_of(address: Address) -> dict[str, Any]:
         return _s3()
     if address.scheme == "gs" and (emulator := os.environ.get("STORAGE_EMULATOR_HOST")):
         url = emulator if "://" in emulator else f"http://{emulator}"
-        return {"base_url": url, "credential_provider": _any_token}
+        token = {"token": "emulator", "expires_at": None}  # at which it does not look
+        return {"base_url": url, "credential_provider": lambda: token}
     return _azure() if address.scheme == "az" else {}
 
 
@@ -99,11 +100,6 @@ def _boto3_login() -> Any:
             hint="pip install boto3; or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         ) from error
     return Boto3CredentialProvider()
-
-
-def _any_token() -> dict[str, Any]:
-    """What an emulator is given: it does not look."""
-    return {"token": "emulator", "expires_at": None}
 
 
 def _azure() -> dict[str, Any]:

@@ -66,18 +66,16 @@ class Encoder:
                 found = list(map(self._backend.encode, texts))
                 ids, ends = np.concatenate(found) if len(found) > 1 else found[0], ends_of(found)
             else:
-                ids, ends = self._encode_many(texts)
+                # parallel=False: our workers are processes, and a thread pool in each would fight
+                # the others.
+                layout = self._backend.encode_batch(list(texts), parallel=False).layout
+                offsets: npt.NDArray[np.int64] = np.asarray(layout.offsets.data, np.int64)
+                ids = np.asarray(layout.content.data, np.uint32)[offsets[0] : offsets[-1]]
+                ends = offsets[1:] - offsets[0]
         self._text_seen += num_bytes
         if self._is_worn():
             self._backend = None
         return ids, ends
-
-    def _encode_many(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        # parallel=False: our workers are processes, a thread pool in each would fight the others.
-        layout = self._backend.encode_batch(list(texts), parallel=False).layout
-        offsets: npt.NDArray[np.int64] = np.asarray(layout.offsets.data, np.int64)
-        ids: Ids = np.asarray(layout.content.data, np.uint32)[offsets[0] : offsets[-1]]
-        return ids, offsets[1:] - offsets[0]
 
     def _is_worn(self) -> bool:
         if self._text_seen < self._text_seen_at_last_look + LOOK_EVERY:

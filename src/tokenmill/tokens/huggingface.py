@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tokenmill.base.strict_json import parse_object
 from tokenmill.errors import FormatError, MissingExtraError, PrepareError, TokenizerMismatchError
 from tokenmill.tokens.cuts import pieces_of
 from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
-from tokenmill.tokens.merges import WITHOUT_TOKENS
+from tokenmill.tokens.merges import byte_level_tree
 from tokenmill.tokens.same_ids import ComparedTokenizer
 from tokenmill.tokens.split_alike import with_exact
 from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
 from tokenmill.tokens.tokenizer_json import (
+    Tree,
     byte_level_splits,
     bytes_of_spelling,
     cuts_of,
@@ -32,7 +32,7 @@ from tokenmill.tokens.tokenizer_json import (
     parse,
     spellings_of,
 )
-from tokenmill.tokens.vocabulary import Ends, Ids, Vocabulary
+from tokenmill.tokens.vocabulary import Ends, GivenIds, Ids, Vocabulary
 
 # How published tokenizers spell the end of a document.
 END_OF_TEXT_NAMES = (
@@ -53,15 +53,15 @@ class HuggingFaceTokenizer(ComparedTokenizer):
     package = "tokenizers"
 
     @functools.cached_property
-    def _tree(self) -> dict[str, Any]:
+    def _tree(self) -> Tree:
         return parse(self.content, self.name)
 
     @functools.cached_property
-    def _encoded_tree(self) -> dict[str, Any]:
+    def _encoded_tree(self) -> Tree:
         """The tree, with the end of a text marked special even where the file does not."""
         added = [
             {**token, "special": token.get("special") or token["id"] == self.end_of_text_id}
-            for token in self._tree.get("added_tokens") or []
+            for token in self._tree["added_tokens"]
         ]
         return {**self._tree, "added_tokens": added}
 
@@ -95,12 +95,12 @@ class HuggingFaceTokenizer(ComparedTokenizer):
             tokenizer.no_truncation()
             tokenizer.no_padding()
             tokenizer.encode_special_tokens = True
-            _check_added(tokenizer, tree.get("added_tokens") or [], self.name)
+            _check_added(tokenizer, tree["added_tokens"], self.name)
         return tokenizer
 
     @functools.cached_property
     def special_ids(self) -> Mapping[str, int]:
-        added = self._tree.get("added_tokens") or []
+        added = self._tree["added_tokens"]
         found = {str(token["content"]): int(token["id"]) for token in added if token.get("special")}
         if self.end_of_text is not None:
             found[self.end_of_text] = self.end_of_text_id
@@ -134,7 +134,7 @@ class HuggingFaceTokenizer(ComparedTokenizer):
     def joins_spellings(self) -> bool:
         return is_plain_byte_level(self._tree)
 
-    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
+    def decode(self, ids: GivenIds) -> bytes:
         """The text of these ids, special tokens spelled out."""
         if self.joins_spellings:
             return self._vocabulary.decode(ids)
@@ -178,7 +178,7 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokeni
     number, text = _end_of_text(tree, spellings, end_of_text, str(path))
     found = HuggingFaceTokenizer(name, content, number, text)
     vars(found).update(_tree=tree, _vocabulary=Vocabulary(spellings, name=name))
-    added = [str(token["content"]) for token in tree.get("added_tokens") or []]
+    added = [str(token["content"]) for token in tree["added_tokens"]]
     _ = found._slow  # refuses tokens that the package does not find
     if found._gives_same_ids(added):
         vars(found).update(backend="gigatoken")  # not `replace`: what takes long to build stays
@@ -202,22 +202,10 @@ def _joined(path: Path, vocab: dict[str, Any]) -> str:
     merges = path.with_name("merges.txt")
     if not merges.is_file():
         raise FormatError(f"there is no {merges}, without which {path} is only half a tokenizer")
-    tree = json.loads(WITHOUT_TOKENS.read_bytes())
-    tree["model"] |= {
-        "vocab": vocab,
-        "merges": [
-            line.split(" ")
-            for line in merges.read_text(encoding="utf-8").split("\n")
-            if line and not line.startswith("#version")
-        ],
-    }
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    tree["added_tokens"] = [
-        {"id": vocab[text], "content": text, **flags, "special": True}
-        for text in END_OF_TEXT_NAMES
-        if text in vocab
-    ]
-    return json.dumps(tree)
+    lines = merges.read_text(encoding="utf-8").split("\n")
+    pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
+    special = {text: vocab[text] for text in END_OF_TEXT_NAMES if text in vocab}
+    return json.dumps(byte_level_tree(vocab, pairs, special))
 
 
 def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
@@ -234,9 +222,9 @@ def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
 
 
 def _end_of_text(
-    tree: dict[str, Any], spellings: dict[int, bytes], given: str | int | None, where: str
+    tree: Tree, spellings: dict[int, bytes], given: str | int | None, where: str
 ) -> tuple[int, str | None]:
-    added = {str(token["content"]): int(token["id"]) for token in tree.get("added_tokens") or []}
+    added = {str(token["content"]): int(token["id"]) for token in tree["added_tokens"]}
     shown = ", ".join(sorted(added)[:20]) or "none"
     if isinstance(given, int):
         if given not in spellings:

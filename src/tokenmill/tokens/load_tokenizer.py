@@ -84,7 +84,6 @@ def load(
 
 
 def _call(kind: str, function: str, *values: Any, **options: Any) -> Tokenizer:
-    """Call a function of the module of a family, which makes a tokenizer."""
     module = importlib.import_module(f"tokenmill.tokens.{FAMILIES[kind]}")
     tokenizer: Tokenizer = getattr(module, function)(*values, **options)
     return tokenizer

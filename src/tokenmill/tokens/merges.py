@@ -24,7 +24,7 @@ from tokenmill.tokens.split_patterns import ONE_EXPRESSION
 from tokenmill.tokens.tokenizer_json import byte_letters, with_splits
 
 BYTE_ORDER = tuple(byte_letters().values())
-WITHOUT_TOKENS = Path(__file__).parent / "data" / "without_tokens.json"
+_WITHOUT_TOKENS = Path(__file__).parent / "data" / "without_tokens.json"
 LEAST_COUNT = 2  # a pair that occurs once is not a pattern
 _BLOCK = 4 << 20  # symbols that are sorted at a time
 
@@ -116,7 +116,6 @@ class MergeLearner:
         return None
 
     def _enter(self, pairs: NewPairs, number: int) -> None:
-        """Put the pair of this number into the queue."""
         if number < len(pairs.times):
             places = pairs.places[pairs.start[number] : pairs.stop[number]]
             left = int(pairs.left[number])
@@ -125,7 +124,6 @@ class MergeLearner:
             heapq.heappush(self.queue, Queued(-times, left, right, places, pairs, number))
 
     def _merge(self, pair: Queued, new: int) -> NewPairs:
-        """Make the pair one symbol, wherever it is."""
         symbols = self.symbols
         span = self.span
         places = pair.places
@@ -223,6 +221,20 @@ def _every_other(places: Array, after: Array) -> Array:
     return chosen
 
 
+def byte_level_tree(
+    vocab: dict[str, int], merges: list[list[str]], special_ids: dict[str, int]
+) -> dict[str, Any]:
+    """Return the `tokenizer.json` of these tokens, which splits a text as GPT-2 does."""
+    tree: dict[str, Any] = json.loads(_WITHOUT_TOKENS.read_bytes())
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    tree["added_tokens"] = [
+        {"id": number, "content": text, **flags, "special": True}
+        for text, number in special_ids.items()
+    ]
+    tree["model"] |= {"vocab": vocab, "merges": merges}
+    return tree
+
+
 @dataclass(frozen=True)
 class TrainedTokenizer:
     """Merges and special tokens of a trained tokenizer, and its files.
@@ -257,17 +269,12 @@ class TrainedTokenizer:
 
     def to_tokenizer_json(self) -> bytes:
         """Return the file that `tokenizers.Tokenizer.from_file` reads."""
-        tree = json.loads(WITHOUT_TOKENS.read_bytes())
-        flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-        tree["added_tokens"] = [
-            {"id": number, "content": text, **flags, "special": True}
-            for text, number in self.special_ids.items()
-        ]
+        letters = {byte: letter for letter, byte in byte_letters().items()}
+        tokens = ["".join(map(letters.__getitem__, token)) for token in self.spellings()]
+        vocab = {token: number for number, token in enumerate(tokens)}
+        merges = [[tokens[left], tokens[right]] for left, right, _ in self.merges]
+        tree = byte_level_tree(vocab, merges, self.special_ids)
         if self.pattern != "gpt2":  # which ByteLevel has built in
             tree["pre_tokenizer"]["use_regex"] = False
             tree = with_splits(tree, (ONE_EXPRESSION.get(self.pattern, self.pattern),))
-        letters = {byte: letter for letter, byte in byte_letters().items()}
-        tokens = ["".join(map(letters.__getitem__, token)) for token in self.spellings()]
-        tree["model"]["vocab"] = {token: number for number, token in enumerate(tokens)}
-        tree["model"]["merges"] = [[tokens[left], tokens[right]] for left, right, _ in self.merges]
         return json.dumps(tree, ensure_ascii=False, indent=1).encode() + b"\n"

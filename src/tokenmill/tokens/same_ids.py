@@ -77,7 +77,6 @@ class ComparedTokenizer(Tokenizer):
         raise NotImplementedError
 
     def _encode_slowly(self, texts: Sequence[bytes]) -> tuple[Ids, Ends]:
-        """Encode with the package."""
         raise NotImplementedError
 
     def checked(self) -> Self:
@@ -96,16 +95,13 @@ class ComparedTokenizer(Tokenizer):
         spellings = list(self._vocabulary.spellings.values())
         some = map(self._bytes_of, spellings[:: 1 + len(spellings) // MOST_SPELLINGS])
         words = [spelling.decode(errors="ignore").encode() for spelling in some]
-        texts = [*probes(), *_in_context(added), *words]
+        # Added tokens as words, inside words and after spaces.
+        shapes = ("{0}", "word{0}word {0} {0}", " {0}\n{0}  {0}{0}", "{0} a")
+        in_context = [shape.format(token).encode() for token in added for shape in shapes]
+        texts = [*probes(), *in_context, *words]
         try:
             ids, ends = self._fast(texts)
         except (FormatError, PrepareError):
             return False
         exact_ids, exact_ends = self._encode_slowly(texts)
         return np.array_equal(ids, exact_ids) and np.array_equal(ends, exact_ends)
-
-
-def _in_context(tokens: Sequence[str]) -> list[bytes]:
-    """Texts with these tokens in them, as words, inside words and after spaces."""
-    shapes = ("{0}", "word{0}word {0} {0}", " {0}\n{0}  {0}{0}", "{0} a")
-    return [shape.format(token).encode() for token in tokens for shape in shapes]

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tokenmill.errors import FormatError, MissingExtraError, PrepareError
 from tokenmill.tokens.gigatoken import PIECE_BYTES, Encoder, build_gigatoken
 from tokenmill.tokens.same_ids import ComparedTokenizer
 from tokenmill.tokens.tokenizer import EncodeBatch, decode_texts, ends_of, failures_of
-from tokenmill.tokens.vocabulary import Ends, Ids, Vocabulary, bytes_of_piece
+from tokenmill.tokens.vocabulary import Ends, GivenIds, Ids, Vocabulary, bytes_of_piece
 
 MOST_PIECES = 200  # that are looked for in a text as they are
 LONGEST_PIECE = 512  # bytes; gigatoken looks up every way to cut a piece in two
@@ -77,7 +76,7 @@ class SentencePieceTokenizer(ComparedTokenizer):
     def joins_spellings(self) -> bool:
         return False  # a space before the first word is left out
 
-    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
+    def decode(self, ids: GivenIds) -> bytes:
         """The normalised text; control pieces decode to nothing."""
         text: str = self._processor.decode(self._vocabulary.check(ids).tolist())
         return text.encode()

@@ -135,7 +135,6 @@ def _cuts_between_pairs(text: bytes) -> npt.NDArray[np.int64]:
 
 @functools.cache
 def _numbers() -> Flags:
-    """For every code point, whether it is a number."""
     is_number = _listed(runs_of("numbers"))
     is_number[[p for p in range(0x20000) if category(chr(p))[0] == "N"]] = True
     return is_number

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tokenmill.base.human import one_line
 from tokenmill.errors import BadInputError, FormatError, TokenmillError
-from tokenmill.tokens.vocabulary import PROBE, Ends, Ids, Vocabulary, fingerprint
+from tokenmill.tokens.vocabulary import PROBE, Ends, GivenIds, Ids, Vocabulary, fingerprint
 
 EncodeBatch = Callable[[Sequence[bytes]], tuple[Ids, Ends]]
 
@@ -89,13 +89,13 @@ class Tokenizer:
         """Whether a text is the spellings of its ids, one after the other."""
         return True
 
-    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
+    def decode(self, ids: GivenIds) -> bytes:
         """The text of these ids; an id outside the vocabulary is a ValueError."""
         return self._vocabulary.decode(ids)
 
     def decode_batch(
         self,
-        ids: npt.NDArray[np.integer[Any]],
+        ids: GivenIds,
         ends: Ends,
         starts: npt.NDArray[np.int64] | None = None,
     ) -> list[bytes]:

@@ -26,7 +26,7 @@ _SPACE_PUT_FIRST = {"type": "Prepend", "prepend": _SPACE}
 MOST_GROWTH = 64  # characters that a normalizer or decoder may put in the place of one
 
 
-def parse(content: str, where: str) -> dict[str, Any]:
+def parse(content: str, where: str) -> Tree:
     """The JSON tree of a tokenizer; FormatError if it is something else."""
     try:
         tree = json.loads(content)
@@ -41,6 +41,7 @@ def parse(content: str, where: str) -> dict[str, Any]:
             hint='write "dropout": null there; then a text always has the same ids',
         )
     _check_prefix(model, where)
+    tree["added_tokens"] = tree.get("added_tokens") or []
     for part, key in (("normalizer", "normalizers"), ("decoder", "decoders")):
         _check_growth(steps_of(tree.get(part), key), f"{where}: its {part}")
     return tree
@@ -59,7 +60,7 @@ def _check_growth(steps: list[Tree], where: str) -> None:
             )
 
 
-def _replaced(text: str, step: dict[str, Any]) -> str:
+def _replaced(text: str, step: Tree) -> str:
     """A text after a later step, or as much of it as is too long anyway."""
     pattern = step.get("pattern")
     content = step.get("content")
@@ -73,7 +74,7 @@ def _replaced(text: str, step: dict[str, Any]) -> str:
     return text[: 2 * MOST_GROWTH + 1]
 
 
-def _check_prefix(model: dict[str, Any], where: str) -> None:
+def _check_prefix(model: Tree, where: str) -> None:
     """Refuse merges without the prefix that the file says they have: `tokenizers` would abort."""
     prefix = model.get("continuing_subword_prefix")
     merges = model.get("merges")
@@ -89,7 +90,7 @@ def _check_prefix(model: dict[str, Any], where: str) -> None:
             )
 
 
-def is_plain_byte_level(tree: dict[str, Any]) -> bool:
+def is_plain_byte_level(tree: Tree) -> bool:
     """Byte-level BPE, with one split of the text as it is: ids are spelled as bytes of the text.
 
     Frozen: a file's fingerprint depends on how its ids are spelled.
@@ -98,7 +99,7 @@ def is_plain_byte_level(tree: dict[str, Any]) -> bool:
     return is_plain and len(byte_level_splits(tree) or ()) <= 1
 
 
-def _is_byte_level(tree: dict[str, Any]) -> bool:
+def _is_byte_level(tree: Tree) -> bool:
     model = tree["model"]
     if model.get("type") != "BPE" or any(map(model.get, (*_OPTIONS, "byte_fallback"))):
         return False
@@ -106,7 +107,7 @@ def _is_byte_level(tree: dict[str, Any]) -> bool:
     return byte_level_splits(tree) is not None and not steps[-1].get("add_prefix_space", True)
 
 
-def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
+def cuts_of(tree: Tree) -> re.Pattern[bytes] | None:
     """Safe cuts for the known patterns, unless an added token could contain one."""
     splits = byte_level_splits(tree) if _is_byte_level(tree) else None
     if splits is None or (splits and pattern_of_splits(splits) is None):
@@ -116,7 +117,7 @@ def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
     steps = steps_of(tree.get("normalizer"), "normalizers")
     if any(step.get("type") not in ("Lowercase", "NFC", "NFD") for step in steps):
         return None
-    for token in tree.get("added_tokens") or []:
+    for token in tree["added_tokens"]:
         if token.get("special"):
             continue  # never looked for in a text
         takes_more = any(map(token.get, ("lstrip", "rstrip", "single_word")))
@@ -125,7 +126,7 @@ def cuts_of(tree: dict[str, Any]) -> re.Pattern[bytes] | None:
     return AT_SPACES_AND_COMMAS
 
 
-def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
+def spellings_of(tree: Tree, where: str) -> dict[int, bytes]:
     """id -> bytes. Byte-level spellings become the bytes they mean, others their UTF-8."""
     vocab = tree["model"]["vocab"]
     try:
@@ -134,14 +135,14 @@ def spellings_of(tree: dict[str, Any], where: str) -> dict[int, bytes]:
         numbers = map(int, vocab.values()) if is_table else range(len(texts))
         spell = _from_byte_level if is_plain_byte_level(tree) else _from_text
         spellings = dict(zip(numbers, map(spell, texts), strict=True))
-        for token in tree.get("added_tokens") or []:
+        for token in tree["added_tokens"]:
             spellings[int(token["id"])] = _from_text(token["content"])
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FormatError(f"{where} has a vocabulary that cannot be read: {error!r}") from None
     return spellings
 
 
-def bytes_of_spelling(tree: dict[str, Any], spelling: str) -> bytes:
+def bytes_of_spelling(tree: Tree, spelling: str) -> bytes:
     """What a token that is spelled like this in the file adds to a text."""
     model = tree["model"]
     steps = steps_of(tree.get("pre_tokenizer"), "pretokenizers")
@@ -210,7 +211,7 @@ def _finds_added_tokens(tree: Tree) -> bool:
     takes the spaces next to it takes them from a token of spaces. Where numbers are cut into pairs,
     a cut might be inside a token.
     """
-    added = [token for token in tree.get("added_tokens") or [] if not token.get("special")]
+    added = [token for token in tree["added_tokens"] if not token.get("special")]
     in_pairs = any(PAIRS in split for split in byte_level_splits(tree) or ())
     if any(in_pairs or token.get("single_word") for token in added):
         return False

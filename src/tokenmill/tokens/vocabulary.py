@@ -18,6 +18,8 @@ import xxhash
 from tokenmill.errors import FormatError
 
 Ids = npt.NDArray[np.uint32]
+GivenIds = npt.NDArray[np.integer[Any]]
+"""Ids of any width, to be decoded."""
 Ends = npt.NDArray[np.int64]
 
 # Frozen: a change here makes every stored dataset look like one of another tokenizer.
@@ -63,15 +65,13 @@ class Vocabulary:
         self._edges = np.zeros(self.size + 1, np.int32)
         np.cumsum(np.maximum(self.lengths, 0), out=self._edges[1:])
 
-    def decode(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
+    def decode(self, ids: GivenIds) -> bytes:
         """Join the spellings of these ids; an id without one is a ValueError."""
         known = self.check(ids)
         spell = self._spell if known.size < _MANY else self._spell_many or self._spell
         return b"".join([spell(known[at : at + _RUN]) for at in range(0, known.size, _RUN)])
 
-    def decode_batch(
-        self, ids: npt.NDArray[np.integer[Any]], starts: np.ndarray, ends: Ends
-    ) -> list[bytes]:
+    def decode_batch(self, ids: GivenIds, starts: np.ndarray, ends: Ends) -> list[bytes]:
         """The texts of the ids from each of `starts` up to each of `ends`."""
         text = self.decode(ids)
         edges = np.zeros(len(ids) + 1, np.int64)
@@ -79,7 +79,7 @@ class Vocabulary:
         spans = zip(edges[starts].tolist(), edges[ends].tolist(), strict=True)
         return [text[start:end] for start, end in spans]
 
-    def _spell(self, ids: npt.NDArray[np.integer[Any]]) -> bytes:
+    def _spell(self, ids: GivenIds) -> bytes:
         lengths = self.lengths[ids]
         # For every byte of the result, its place in the run of all spellings.
         places = np.repeat(self._edges[ids] - np.cumsum(lengths) + lengths, lengths)
@@ -88,7 +88,7 @@ class Vocabulary:
         return text
 
     @functools.cached_property
-    def _spell_many(self) -> Callable[[npt.NDArray[np.integer[Any]]], memoryview] | None:
+    def _spell_many(self) -> Callable[[GivenIds], memoryview] | None:
         """What `_spell` does, in a third of the time; None where pyarrow is not installed."""
         try:
             import pyarrow
@@ -98,7 +98,7 @@ class Vocabulary:
         buffers = [None, pyarrow.py_buffer(self._edges), pyarrow.py_buffer(self._text)]
         table = pyarrow.Array.from_buffers(pyarrow.binary(), self.size, buffers)
 
-        def spell(ids: npt.NDArray[np.integer[Any]]) -> memoryview:
+        def spell(ids: GivenIds) -> memoryview:
             # The ids were compared with the vocabulary before (`check`).
             taken = pyarrow.compute.take(table, pyarrow.array(ids), boundscheck=False)
             _, edges, text = taken.buffers()
@@ -106,7 +106,7 @@ class Vocabulary:
 
         return spell
 
-    def check(self, ids: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+    def check(self, ids: GivenIds) -> GivenIds:
         """These ids, flat; one that is not in the vocabulary is a ValueError."""
         flat = np.asarray(ids).ravel()
         is_outside = flat.size and not 0 <= int(flat.min()) <= int(flat.max()) < self.size

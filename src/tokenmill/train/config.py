@@ -5,6 +5,7 @@ from its own saved settings; those that shape its course may then not change (`S
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -342,10 +343,11 @@ def number_ranges(text: str, name: str) -> list[range]:
     """Return 120,400-410 as ranges: a number, or two with both included."""
     ranges = []
     for part in text.replace(" ", "").split(","):
-        first, _, last = part.partition("-")
-        if not first.isdecimal() or not (last or first).isdecimal():
-            raise ValueError(f"{name} is {text!r}; expected numbers such as 120,400-410")
-        ranges.append(range(int(first), int(last or first) + 1))
+        match = re.fullmatch(r"(\d{1,20})(?:-(\d{1,20}))?", part)
+        numbers = [int(edge) for edge in match.groups() if edge] if match else []
+        if not numbers or numbers[0] > numbers[-1]:
+            raise ValueError(f"{name} is {text[:60]!r}; expected numbers such as 120,400-410")
+        ranges.append(range(numbers[0], numbers[-1] + 1))
     return ranges
 
 

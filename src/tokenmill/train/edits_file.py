@@ -7,6 +7,7 @@ next one when it is taken; `note`, who asks and why; `asked`, when. docs/trainin
 are read. What became of each is in the checkpoint, so that none is lost or taken twice.
 """
 
+import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -210,7 +211,7 @@ class RunEdits:
 
     def _make(self, line: str, where: str) -> str | None:
         """Make the edit of a line on all ranks, or on none; return why it was refused."""
-        before = self.loader.state_dict()
+        before = copy.copy(self.loader)
         wrong = ""
         try:
             request = apply_line(self.loader, line, where)
@@ -225,7 +226,7 @@ class RunEdits:
             self.say(f"Edit: {words_of(request, request.get('step', step))}")
             return None
         if not wrong:
-            self.loader.load_state_dict(before)
+            self.loader.load_state_dict(before.state_dict())
         self.entries.append({"line": line, "refused": why, **read})
         return why
 

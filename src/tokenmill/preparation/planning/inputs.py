@@ -15,7 +15,7 @@ from tokenmill.base.progress import Progress
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace, is_ours
-from tokenmill.text.inputs.file_kind import find_code, lookalikes
+from tokenmill.text.inputs.file_kind import CODE_SUFFIXES, lookalikes, suffixes
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.text.inputs.sources import find_sources, in_order, search
 
@@ -119,8 +119,8 @@ def notes_on_inputs(settings: Settings, sources: Sequence[Source]) -> list[str]:
             "repeated lines are dropped, in all files "
             '(dedup="documents" or dedup="none" keeps them)'
         )
-    code = find_code(sources) if changes else []
-    if 2 * sum(source.size for source in code) > sum(source.size for source in sources):
+    code = [source for source in sources if suffixes(source.name)[0] in CODE_SUFFIXES]
+    if changes and 2 * sum(source.size for source in code) > sum(source.size for source in sources):
         such = f"most of the input is source code, such as {code[0].name}"
         notes.append(f"{such}: {'; '.join(changes)}")
     return notes

@@ -24,7 +24,6 @@ from tokenmill.text.reading.bad_input import (
     HELD_OUT,
     IN_TRAIN,
     MOST_PLACES,
-    BadInputPlace,
 )
 from tokenmill.text.reading.chunks import EXAMPLES
 from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
@@ -67,7 +66,13 @@ class PreparationOutcome:
                 by_source[source] += number
             for place in unit.bad_input[: MOST_PLACES - len(bad_input)]:
                 name = plan.sources[where.source + place.source].name
-                bad_input.append(f"{name}{_where(place, lines[where.source])}")
+                shown = {
+                    "line": f":{lines[where.source] + place.number}",
+                    "byte": f" at byte {place.number:,}",
+                    "row": f", row {place.number:,}",
+                    "file": "",
+                }
+                bad_input.append(f"{name}{shown[place.kind]}: {place.reason}")
             lines[where.source] += unit.counts.get("lines", 0)
             repeated_lines += unit.repeated_lines[: EXAMPLES - len(repeated_lines)]
         splits: dict[str, list[ShardEntry]] = {}
@@ -112,17 +117,6 @@ class PreparationOutcome:
         if text_hash := self.accounts.get("text_hash"):
             found.append(f"every document has the same text as before (hash of all: {text_hash})")
         return found
-
-
-def _where(place: BadInputPlace, lines_before: int) -> str:
-    number = place.number
-    shown = {
-        "line": f":{lines_before + number}",
-        "byte": f" at byte {number:,}",
-        "row": f", row {number:,}",
-        "file": "",
-    }
-    return f"{shown[place.kind]}: {place.reason}"
 
 
 def _make_accounts(

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -130,14 +129,13 @@ def changed_lines(plan: Plan) -> list[str]:
         return []
     text = b"\n".join(texts)[:LOOKED_AT_BYTES]
     lines = text.decode("utf-8", "ignore").encode().split(b"\n")
-    return [f"{plan.sources[0].name}: {change}" for change in islice(_changes(lines), EXAMPLES)]
-
-
-def _changes(lines: list[bytes]) -> Iterator[str]:
-    """Yield lines before and after, from a little before the first character that differs."""
+    changes = []
     for line, cleaned in zip(lines, clean(lines).texts, strict=True):
         if cleaned and line != cleaned:
             before, after = line.decode(), cleaned.decode()
+            # From a little before the first character that differs.
             same = len(os.path.commonprefix([before, after]))  # noqa: RUF071
             start = 0 if same < SHOWN_CHARACTERS // 2 else same - SHOWN_CHARACTERS // 4
-            yield f"{shorten(before, start)} -> {shorten(after, start)}"
+            change = f"{shorten(before, start)} -> {shorten(after, start)}"
+            changes.append(f"{plan.sources[0].name}: {change}")
+    return changes[:EXAMPLES]

@@ -145,13 +145,6 @@ class Search:
         folder = workspace.path(self.stage, "")
         name = f"search-{partition}"
         num_parts = self.num_hashes // self.partitions // HASHES_AT_ONCE + 1
-
-        def in_parts(rows: np.ndarray) -> np.ndarray:
-            return rows[:, 1] % num_parts
-
-        def by_unit(places: np.ndarray) -> np.ndarray:
-            return (places[:, 0] >> ORDINAL_BITS) * num_parts // self.num_units
-
         with (
             new_file(folder / f"{name}.places") as file,  # and its folder, where nothing was hashed
             TemporaryFile(dir=folder) as hashes,
@@ -159,9 +152,14 @@ class Search:
         ):
             units = range(self.num_units)
             slices = (self._read_hashes(workspace, unit, partition) for unit in units)
-            _spread(slices, hashes, num_parts, in_parts)
+            _spread(slices, hashes, num_parts, lambda rows: rows[:, 1] % num_parts)
             parts = (read_bucket(hashes, num_parts, ROW_WORDS, n) for n in range(num_parts))
-            _spread(map(self._repeated_places, parts), places, num_parts, by_unit)
+            _spread(
+                map(self._repeated_places, parts),
+                places,
+                num_parts,
+                lambda found: (found[:, 0] >> ORDINAL_BITS) * num_parts // self.num_units,
+            )
             counts = np.zeros(self.num_units, np.int64)
             for part in range(num_parts):
                 found = np.sort(read_bucket(places, num_parts, 1, part), axis=0)
@@ -211,7 +209,6 @@ def _spread(
     num_parts: int,
     part_of: Callable[[np.ndarray], np.ndarray],
 ) -> None:
-    """Write rows to a scratch file, into one of `num_parts` buckets each."""
     writer = BucketWriter(file, num_parts)
     for batch in _in_batches(rows, len, HASHES_AT_ONCE):
         joined = np.concatenate(batch)

@@ -219,9 +219,11 @@ class TextEncoder:
         """Refuse ids that decode to other texts; add up the hashes of the texts."""
         for text, decoded in zip(texts, self.tokenizer.decode_batch(ids, ends), strict=True):
             if text != decoded:
+                same = len(os.path.commonprefix([text, decoded]))  # noqa: RUF071
+                shown = slice(max(0, same - 20), same + 20)
                 raise PrepareError(
                     f"{self.tokenizer.name} does not give back the text of a document: "
-                    f"{_difference(text, decoded)}",
+                    f"{text[shown]!r} became {decoded[shown]!r}",
                     hint="that tokenizer changes texts (its normalizer, or characters it does not "
                     "know); prepare the text itself with it",
                 )
@@ -254,13 +256,6 @@ class TextEncoder:
     def drop_empty(self, *, had_text: bool) -> None:
         """Count an empty document; `had_text`: it had text before repeated lines were dropped."""
         self.dropped[ONLY_REPEATED_LINES if had_text else EMPTY] += 1
-
-
-def _difference(before: bytes, after: bytes) -> str:
-    """Both texts, from a little before the first byte that differs."""
-    same = len(os.path.commonprefix([before, after]))  # noqa: RUF071
-    shown = slice(max(0, same - 20), same + 20)
-    return f"{before[shown]!r} became {after[shown]!r}"
 
 
 @read_once(PARTS_FILE)

@@ -64,7 +64,6 @@ def read_first_chunk(plan: Plan) -> Chunk:
 def _read(
     plan: Plan, number: int, source: Source, on_large: Callable[[bool], None]
 ) -> Iterator[Chunk]:
-    """Read what one unit has of a source."""
     unit = plan.units[number]
     limits = load_limits(plan.workspace)
     rules = replace(

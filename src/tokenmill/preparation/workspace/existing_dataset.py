@@ -49,8 +49,15 @@ def find_done(target: Target, wanted: Settings, sources: list[Source]) -> Summar
         _refuse_differences(target, found, wanted, sources)
     _refuse_damaged(target, found)
     if target.append and not is_same:
-        _refuse_same_again(target, sources)
-        return None
+        if len(_known_inputs(all_sources(target), sources)) < len(sources):
+            return None
+        inputs = "the input is" if len(sources) == 1 else f"all {len(sources)} inputs are"
+        raise SettingsMismatchError(
+            f"{inputs} in {target.name} already, by name and size (such as {sources[0].name!r})",
+            hint="nothing was added; `tokenmill inspect` lists what the dataset is made of; a "
+            "file that only happens to have the same name and size can be added under another "
+            "name: rename it",
+        )
     if is_same:
         target.clear_up()
     done = Summary.of(target.name, found, ["it was complete already"])
@@ -105,17 +112,6 @@ def _known_inputs(recorded: Sequence[SourceEntry], sources: Sequence[Source]) ->
     """Return the names of sources that seem to be in the dataset, by name and size."""
     known = {(source.name, source.num_bytes) for source in recorded}
     return [source.name for source in sources if (source.name, source.size) in known]
-
-
-def _refuse_same_again(target: Target, sources: list[Source]) -> None:
-    if len(_known_inputs(all_sources(target), sources)) == len(sources):
-        inputs = "the input is" if len(sources) == 1 else f"all {len(sources)} inputs are"
-        raise SettingsMismatchError(
-            f"{inputs} in {target.name} already, by name and size (such as {sources[0].name!r})",
-            hint="nothing was added; `tokenmill inspect` lists what the dataset is made of; a "
-            "file that only happens to have the same name and size can be added under another "
-            "name: rename it",
-        )
 
 
 def notes_on_known_inputs(recorded: Sequence[SourceEntry], plan: Plan) -> list[str]:
@@ -201,7 +197,6 @@ def recorded_held_out(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def _read_checked(target: Target, file: FileEntry) -> bytes:
-    """Read a small file of the dataset."""
     data = target.read_file(file.file)
     if (digest := xxhash.xxh3_128_hexdigest(data)) != file.xxh3_128:
         raise CorruptShardError(

@@ -251,7 +251,12 @@ class RemoteTarget(Target):
         claim.check()
         self._publish(manifest)
         if self.replaced is not None:
-            self._remove_what_nobody_reads(manifest, self.replaced)
+            # Objects of datasets before the one that was replaced, by name.
+            used = {*manifest.files(), *self.replaced.files()}
+            used |= {block_hashes.file_name(kept.to_bytes()) for kept in (manifest, self.replaced)}
+            for name in self._listed:
+                if name not in used and _OUR_OBJECT.fullmatch(name):
+                    objects.delete(join(self.name, name))
         self.clear_up()
 
     def clear_up(self) -> None:
@@ -284,14 +289,6 @@ class RemoteTarget(Target):
                 )
             condition = there[1]
         objects.put_if(where, manifest.to_bytes(), condition)
-
-    def _remove_what_nobody_reads(self, manifest: Manifest, replaced: Manifest) -> None:
-        """Remove objects of datasets before the one that was replaced, by name."""
-        used = {*manifest.files(), *replaced.files()}
-        used |= {block_hashes.file_name(kept.to_bytes()) for kept in (manifest, replaced)}
-        for name in self._listed:
-            if name not in used and _OUR_OBJECT.fullmatch(name):
-                objects.delete(join(self.name, name))
 
 
 @contextmanager

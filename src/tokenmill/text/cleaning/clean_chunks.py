@@ -110,9 +110,8 @@ def _without(chunk: CleanChunk, dropped: np.ndarray, normalize: bool) -> Chunk:
     if not len(dropped):
         return replace(chunk.facts, texts=lines.texts)
     num_dropped = len(dropped)
-    some = dropped[:EXAMPLES]
-    first = np.minimum(lines.stops[some], lines.starts[some] + 4 * (SHOWN_CHARACTERS + 1))
-    bounds = zip(lines.starts[some].tolist(), first.tolist(), strict=True)
+    starts = lines.starts[dropped[:EXAMPLES]].tolist()
+    some = [lines.whole[at : at + 4 * (SHOWN_CHARACTERS + 1)].partition(b"\n")[0] for at in starts]
     if normalize:
         continues = chunk.facts.continues is not Edge.NONE
         dropped = with_surplus_empty_lines(lines, dropped, continues=continues)
@@ -120,7 +119,7 @@ def _without(chunk: CleanChunk, dropped: np.ndarray, normalize: bool) -> Chunk:
         chunk.facts,
         texts=without_lines(lines, dropped),
         dropped_lines=num_dropped,
-        repeated=[shorten(lines.whole[a:b].decode("utf-8", "ignore")) for a, b in bounds],
+        repeated=[shorten(line.decode("utf-8", "ignore")) for line in some],
         shortened=set(lines.texts_with(dropped).tolist()),
     )
 

@@ -5,7 +5,6 @@ lines or CSV is still read as text, and `lookalikes` reports what it looks like.
 """
 
 import re
-from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -26,13 +25,13 @@ COMPRESSION_SUFFIXES = {
 _PROSE_SUFFIXES = (
     ".txt", ".text", ".md", ".markdown", ".rst", ".tex", ".org", ".log", ".srt",
 )  # fmt: skip
-_CODE_SUFFIXES = (
+CODE_SUFFIXES = (
     ".py", ".pyi", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".css", ".go", ".hs", ".java", ".jl",
     ".js", ".kt", ".lua", ".ml", ".php", ".pl", ".r", ".rb", ".rs", ".scala", ".sh", ".sql",
     ".swift", ".ts",
 )  # fmt: skip
 KIND_OF_SUFFIX = {
-    **dict.fromkeys((*_PROSE_SUFFIXES, *_CODE_SUFFIXES), "text"),
+    **dict.fromkeys((*_PROSE_SUFFIXES, *CODE_SUFFIXES), "text"),
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
     **{".csv": "csv", ".parquet": "parquet"},
 }
@@ -119,11 +118,6 @@ def _look_inside(path: str, shown: str, compression: str | None, *, must_be_json
         what = "is not JSON lines: its first line is not one JSON object"
         raise bad_file(shown, what, hint=hint)
     return "text"
-
-
-def find_code(sources: Sequence[Source]) -> list[Source]:
-    """Return the sources that are source code by their names."""
-    return [source for source in sources if suffixes(source.name)[0] in _CODE_SUFFIXES]
 
 
 def lookalikes(sources: list[Source], text_field: str) -> list[str]:

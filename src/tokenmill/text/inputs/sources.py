@@ -69,7 +69,6 @@ def in_order(sources: Iterable[Source]) -> list[Source]:
 
 
 def _expand(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]:
-    """Return the absolute paths, or addresses, that one input means."""
     if is_remote(text):
         return _expand_remote(text, skipped)
     if os.path.isdir(text):

@@ -135,7 +135,6 @@ class TextCutter:
         return may_cut_inside(window, at) and self._documents.clear(window, at)
 
     def _first(self, finders: dict[Edge, Find], start: int, stop: int) -> tuple[int, Edge] | None:
-        """The first place in start..stop that one of them finds."""
         for base, window, low, high in self._windows(start, stop):
             places = {edge: find(window, low, high) for edge, find in finders.items()}
             if found := [edge for edge in places if places[edge] >= 0]:

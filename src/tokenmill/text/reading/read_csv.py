@@ -69,7 +69,6 @@ class _CsvReader(RowReader):
         return done
 
     def _find_column(self) -> int:
-        """Read the header and return the number of the column that holds the text."""
         field = self.rules.text_field
         try:
             # Spreadsheets write a byte order mark; it is not part of a name.
