@@ -91,11 +91,28 @@ class Augmenter:
 
     def __call__(self, group: RowGroup) -> None:
         rows = Rows.of(group, self.ids)
+        plan: Sequence[np.ndarray | tuple[Augmentation, int]] = self._plan
         if kernel.compiled is not None and rows.banned is None:
-            self._apply_compiled(rows)
-        else:
-            for augmentation, place in self._plan:
+            plan = self._compiled_plan
+            if self.labels_are_inputs or len(self._plan) > len(self.augmentations):
+                rows.labels = np.empty((len(rows.tokens), rows.tokens.shape[1] - 1), np.int64)
+        for each in plan:
+            if isinstance(each, tuple):
+                augmentation, place = each
                 augmentation.apply(rows, RowRandom(self.seed, place, rows.samples))
+                continue
+            assert kernel.compiled is not None
+            kernel.compiled.augment_rows(
+                rows.tokens,
+                rows.samples,
+                rows.filled,
+                rows.continues,
+                rows.labels,
+                each,
+                self.ids.special_table,
+                self.ids.ordinary_before,
+                self.ids.num_ordinary,
+            )
         group.tokens = rows.tokens.astype(group.tokens.dtype, copy=False)
         group.labels = rows.labels
         group.continues = None if self.hides_documents else rows.continues
@@ -139,27 +156,6 @@ class Augmenter:
     @property
     def _pads(self) -> bool:
         return any(each.pads for each in self.augmentations)
-
-    def _apply_compiled(self, rows: Rows) -> None:
-        if self.labels_are_inputs or len(self._plan) > len(self.augmentations):
-            rows.labels = np.empty((len(rows.tokens), rows.tokens.shape[1] - 1), np.int64)
-        for each in self._compiled_plan:
-            if isinstance(each, tuple):
-                augmentation, place = each
-                augmentation.apply(rows, RowRandom(self.seed, place, rows.samples))
-                continue
-            assert kernel.compiled is not None
-            kernel.compiled.augment_rows(
-                rows.tokens,
-                rows.samples,
-                rows.filled,
-                rows.continues,
-                rows.labels,
-                each,
-                self.ids.special_table,
-                self.ids.ordinary_before,
-                self.ids.num_ordinary,
-            )
 
 
 class _KeepClean(Augmentation):

@@ -52,14 +52,14 @@ class BatchMaker:
         self._has_padding = run.settings.order.of_documents
         self._find_documents: FindDocuments | None = None
         if self._has_padding:
+            from tokenmill.batches.document_masks import find_in_spans
             from tokenmill.batches.padding import PaddedReader
-            from tokenmill.batches.window_documents import find_in_spans
 
             begin_token = run.settings.order.begin_token
             self._reader = PaddedReader(self._reader, run.datasets, begin_token)
             self._find_documents = find_in_spans
         elif run.settings.needs_documents(run.augmenter):
-            from tokenmill.batches.window_documents import FindByIndex
+            from tokenmill.batches.document_masks import FindByIndex
 
             self._find_documents = FindByIndex(run.datasets)
         self._max_documents = form.max_documents

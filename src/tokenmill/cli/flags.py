@@ -178,18 +178,12 @@ position = Whole(0)
 count = Whole(1)
 
 
-class PageFile(click.Path):
+def page_file(path: str) -> str:
     """A file to write: its folder must be there before the work begins."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = str(super().convert(value, param, ctx))
-        folder = os.path.dirname(os.path.abspath(path))
-        if path != "-" and not os.path.isdir(folder):
-            self.fail(f"there is no folder {folder}; make it first: mkdir -p {folder}", param, ctx)
-        return path
-
-
-page_file = PageFile(dir_okay=False, writable=True)
+    folder = os.path.dirname(os.path.abspath(path))
+    if path != "-" and not os.path.isdir(folder):
+        raise click.BadParameter(f"there is no folder {folder}; make it first: mkdir -p {folder}")
+    return str(click.Path(dir_okay=False, writable=True).convert(path, None, None))
 
 
 def size(value: str | int) -> int:

@@ -52,13 +52,7 @@ class TrainCommand(flags.SectionedCommand):
 @switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN)
 @value("--num_workers", "N", "As in other scripts; not used", type=flags.position, hidden=True)
 @value("--prefetch_factor", "N", "As in other scripts; not used", type=flags.position, hidden=True)
-def run_command(
-    config_file: str | None,
-    resume: bool,
-    num_workers: int | None,
-    prefetch_factor: int | None,
-    **settings: Any,
-) -> Outcome:
+def run_command(config_file: str | None, resume: bool, **settings: Any) -> Outcome:
     """Train a small GPT on token data.
 
     Exactly one of --input_file, --dataset_dir, --train_data_path and --mixture says where the data
@@ -80,7 +74,8 @@ def run_command(
     from tokenmill.train.start import train
 
     rank = find_ranks().rank
-    if rank == 0 and (num_workers, prefetch_factor) != (None, None):
+    unused = [settings.pop(name) for name in ("num_workers", "prefetch_factor")]
+    if rank == 0 and unused != [None, None]:
         note("num_workers and prefetch_factor are not needed: one thread reads ahead")
     result = train(settings, config_file=config_file, resume=resume, quiet=is_quiet())
     if rank > 0:

@@ -1,12 +1,6 @@
-"""Fetch token shards from the Hugging Face hub: a download step by step.
+"""Fetch token shards from the Hugging Face hub. docs/hub.md says what is promised.
 
-  1. ask the hub which commit the revision names, and which files with which hashes are in it
-  2. choose: the first training shards, a whole tokenmill dataset, or what matches the patterns
-  3. keep what is here and right
-  4. fetch the rest in parallel; a file gets its name when size and hash are right, never before
-  5. record the commit
-
-Without a network, or with HF_HUB_OFFLINE=1, steps 1 to 3 use what was recorded.
+Without a network, or with HF_HUB_OFFLINE=1, the list of files is the one that was recorded.
 """
 
 import os
@@ -23,6 +17,7 @@ from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.progress import Progress, open_progress
 from tokenmill.base.retry import Retry, RetryClock
 from tokenmill.base.signatures import checks_arguments
+from tokenmill.base.suggest import check_at_least_one
 from tokenmill.errors import DownloadError
 from tokenmill.hub.checked_files import CheckedFiles
 from tokenmill.hub.hub_client import Hub, Unreachable
@@ -78,9 +73,7 @@ def download(
     (`["*_val_*.bin"]`). `force` reads again what is here and replaces what differs; `dry_run` only
     says what would be fetched.
     """
-    for name, count in (("workers", workers), ("shards", shards)):
-        if count is not None and count < 1:
-            raise ValueError(f"{name} is {count}; it must be 1 or more")
+    check_at_least_one(workers=workers, shards=1 if shards is None else shards)
     folder = Path(folder if folder is not None else default_folder(repo_id))
     shown = open_progress(quiet=progress is False)
     hub = Hub(repo_id, revision, clock=RetryClock(retry or Retry()), token=token, say=shown.say)

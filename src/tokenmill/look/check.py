@@ -29,7 +29,7 @@ from tokenmill.formats.held_out import is_named
 from tokenmill.formats.not_tokens import known_head, likely_dtype
 from tokenmill.formats.untrusted import head
 from tokenmill.hub.remote_files import OUR_FOLDER
-from tokenmill.look import document_traps, overlap, shard_files, wrong_ids
+from tokenmill.look import document_traps, shard_files, wrong_ids
 from tokenmill.look.inspect import open_splits
 from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample, Trap, spread
 from tokenmill.shards.manifest import STATE_FILE_NAME, Manifest
@@ -209,7 +209,7 @@ def _find_traps(check: Check, budget: int, open_options: dict[str, Any]) -> None
     if "train" in samples and not any(trap.is_fault for trap in traps):
         for name, sample in samples.items():
             if name == "val" or is_named(name):
-                traps += _run(partial(overlap.check, val=sample), samples["train"])
+                traps += _run(partial(document_traps.train_in_val, val=sample), samples["train"])
     # A file of which train has the head and val the tail is named once.
     once = {(trap.name, trap.where): trap for trap in reversed(traps)}
     check.traps = list(reversed(once.values()))

@@ -15,6 +15,7 @@ import numpy as np
 import orjson
 
 from tokenmill.base.human import human_bytes
+from tokenmill.base.suggest import check_at_least_one
 from tokenmill.errors import BadInputError
 from tokenmill.look.text_scripts import cut_by_script
 from tokenmill.look.token_sample import spread
@@ -189,8 +190,7 @@ def compare_tokenizers(
     separator: str | None = None,
 ) -> Comparison:
     """Encode the same text with both; names and paths are those that `prepare` takes."""
-    if sample < 1:
-        raise ValueError(f"sample is {sample}; it must be at least 1 byte")
+    check_at_least_one(sample=sample)
     pair = (load(first), load(second))
     sources = find_sources([inputs] if isinstance(inputs, str | os.PathLike) else inputs)
     rules = ReadRules(text_field=text_field, separator=separator, long_line=PIECE)

@@ -65,8 +65,7 @@ class Blocks:
         return self._within_groups(place, count, seed, epoch, inverse=True)
 
     def locality(self, block_size: int) -> Locality:
-        tokens = self.windows_per_block * block_size
-        return Locality(self.blocks_per_group, tokens)
+        return Locality(self.blocks_per_group, self.windows_per_block * block_size)
 
     def _shape(self, count: int, keys: np.ndarray) -> tuple[int, int, int]:
         """How many blocks, how many windows the last one has, and which slot it has."""
@@ -110,8 +109,7 @@ class ShardBlocks:
         return cls(edges, max(LEAST_BLOCKS, -(-GROUP_TOKENS // largest)))
 
     def locality(self, block_size: int) -> Locality:
-        tokens = int(np.diff(self.edges).max()) * block_size
-        return Locality(self.blocks_per_group, tokens)
+        return Locality(self.blocks_per_group, int(np.diff(self.edges).max()) * block_size)
 
     def window_at(self, position: np.ndarray, count: int, seed: int, epoch: int) -> np.ndarray:
         blocks, places = self._slots(seed, epoch)

@@ -109,7 +109,11 @@ class RowOrder(SourceOrder):
         counts = last_piece - first_piece + 1
         piece = runs(first_piece, counts)
         rows = self.row_of(self.pieces.number_of(document.repeat(counts), piece), epoch)
-        return np.unique(self.positions_of(rows, epoch)) + epoch * self.samples_per_epoch
+        if self._in_disk_order:
+            positions = np.argsort(self._rows_by_place)[rows]
+        else:
+            positions = self.arrangement.position_of(rows, self.samples_per_epoch, self.seed, epoch)
+        return np.unique(positions) + epoch * self.samples_per_epoch
 
     # Which row is at a position
 
@@ -122,13 +126,6 @@ class RowOrder(SourceOrder):
             rows: np.ndarray = self._rows_by_place[positions]
             return rows
         return self.arrangement.window_at(positions, self.samples_per_epoch, self.seed, epoch)
-
-    def positions_of(self, rows: np.ndarray, epoch: int) -> np.ndarray:
-        """The position of each row in this epoch."""
-        if self._in_disk_order:
-            positions: np.ndarray = np.argsort(self._rows_by_place)[rows]
-            return positions
-        return self.arrangement.position_of(rows, self.samples_per_epoch, self.seed, epoch)
 
     @functools.cached_property
     def _rows_by_place(self) -> np.ndarray:

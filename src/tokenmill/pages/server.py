@@ -1,8 +1,6 @@
 """`tokenmill view`: the site over HTTP, for this machine and one person.
 
-It is bound to 127.0.0.1, and answers GET and HEAD only. `Host` must be its own (DNS rebinding),
-`Origin` and `Sec-Fetch-Site` must be ours (other sites). All text is escaped (base/markup.py), and
-the policy runs only our own script. No cookies, no referrer; nothing is stored or logged.
+docs/pages.md ("For this machine only") says what is refused and why.
 """
 
 import re

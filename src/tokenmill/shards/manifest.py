@@ -262,9 +262,22 @@ class Manifest(Entry):
     @classmethod
     def load(cls, where: str | os.PathLike[str]) -> "Manifest":
         """Read and check the manifest of this folder, or of the dataset at this address."""
-        if (manifest := cls.find(where)) is None:
-            raise _not_a_dataset(where)
-        return manifest
+        if (manifest := cls.find(where)) is not None:
+            return manifest
+        if is_remote(where):
+            raise NotADatasetError(f"there is no {join(os.fspath(where), FILE_NAME)}")
+        folder = Path(where)
+        if not folder.exists():
+            raise NotADatasetError(f"{folder} does not exist")
+        if not folder.is_dir():
+            raise NotADatasetError(f"{folder} is not a folder, so it is no dataset of tokenmill")
+        hint = "tokenmill prepare INPUT... -o OUT makes a dataset"
+        if (folder / PREPARATION_FOLDER).is_dir():
+            hint = (
+                "its preparation was stopped before it was done; "
+                "the same `tokenmill prepare` command resumes it"
+            )
+        raise NotADatasetError(f"{folder} has no {FILE_NAME}", hint=hint)
 
     @classmethod
     def find(cls, where: str | os.PathLike[str]) -> "Manifest | None":
@@ -382,23 +395,6 @@ _PARTS: dict[str, type[Entry]] = {
     "sources": SourceEntry,
     "sources_file": FileEntry,
 }
-
-
-def _not_a_dataset(where: str | os.PathLike[str]) -> NotADatasetError:
-    if is_remote(where):
-        return NotADatasetError(f"there is no {join(os.fspath(where), FILE_NAME)}")
-    folder = Path(where)
-    if not folder.exists():
-        return NotADatasetError(f"{folder} does not exist")
-    if not folder.is_dir():
-        return NotADatasetError(f"{folder} is not a folder, so it is no dataset of tokenmill")
-    hint = "tokenmill prepare INPUT... -o OUT makes a dataset"
-    if (folder / PREPARATION_FOLDER).is_dir():
-        hint = (
-            "its preparation was stopped before it was done; "
-            "the same `tokenmill prepare` command resumes it"
-        )
-    return NotADatasetError(f"{folder} has no {FILE_NAME}", hint=hint)
 
 
 def dtype_for(vocab_size: int) -> str:

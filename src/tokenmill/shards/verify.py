@@ -116,8 +116,7 @@ def share_of(subset: str) -> float:
 
 def read_blocks(folder: Path, entry: NamedFile) -> Iterator[bytes | memoryview]:
     """The content of a file in order, in blocks that hold whole ids or ends."""
-    if entry.packed is not None:
-        packed = entry.packed
+    if (packed := entry.packed) is not None:
         yield from open_frames(folder / packed.file, entry.num_bytes, packed.num_bytes)
         return
     with open(folder / entry.file, "rb", opener=regular) as file:
