@@ -145,8 +145,7 @@ def fetch(cache: ShardCache, file: CachedFile) -> bytes:
 
 def fetch_ends(cache: ShardCache, file: CachedFile) -> np.ndarray:
     """Return where documents end in a shard: int64."""
-    data = fetch(cache, file) if file.size else b""
-    return np.frombuffer(data, "<i8")
+    return np.frombuffer(fetch(cache, file) if file.size else b"", "<i8")
 
 
 @dataclass(frozen=True)

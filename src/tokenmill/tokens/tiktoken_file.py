@@ -175,8 +175,7 @@ class TiktokenTokenizer(ComparedTokenizer):
                 f"begin_token={number} is far beyond the {self.vocab_size:,} ids of {self.name}; "
                 f"{self.vocab_size} is free"
             )
-        specials = {**self.specials, BEGIN_OF_TEXT: number}
-        return replace(self, specials=specials, data=self._ranks)
+        return replace(self, specials={**self.specials, BEGIN_OF_TEXT: number}, data=self._ranks)
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -78,8 +78,7 @@ class PreparationOutcome:
         splits: dict[str, list[ShardEntry]] = {}
         cut_documents = 0
         for shard in receipts:
-            entry = ShardEntry.from_json(shard["entry"])
-            splits.setdefault(shard["split"], []).append(entry)
+            splits.setdefault(shard["split"], []).append(ShardEntry.from_json(shard["entry"]))
             cut_documents += shard["cut_document"]
         split = "hash" if by_hash else "end"
         without = "files" if plan.held_out_splits else "none"

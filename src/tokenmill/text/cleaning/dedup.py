@@ -14,8 +14,7 @@ HASH = np.dtype([("high", "<u8"), ("low", "<u8")])
 
 def hash_all(texts: Iterable[bytes | memoryview]) -> np.ndarray:
     """Return the xxh3-128 of each text, as (high, low) pairs of 64 bits."""
-    digests = b"".join(map(xxhash.xxh3_128_digest, texts))
-    return np.frombuffer(digests, HASH)
+    return np.frombuffer(b"".join(map(xxhash.xxh3_128_digest, texts)), HASH)
 
 
 def find_repeated(hashes: np.ndarray) -> np.ndarray:

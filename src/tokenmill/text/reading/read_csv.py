@@ -118,8 +118,7 @@ class _CsvReader(RowReader):
             self.add(self._row, text)
             return len(text)
         if values:
-            field = self.rules.text_field
-            what = f"{len(values)} columns, but {field!r} is column {column + 1}"
+            what = f"{len(values)} columns, but {self.rules.text_field!r} is column {column + 1}"
             self.bad_row(self._row, bad_input.NO_FIELD, what)
         return 0
 

@@ -36,8 +36,7 @@ def read_parquet(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk
             about = metadata.row_group(group)
             bytes_per_row = max(1, about.total_byte_size // max(1, about.num_rows))
             num_rows = max(1, min(1 << 16, rules.chunk_bytes // bytes_per_row))
-            column = ".".join(path)
-            batches = parquet.iter_batches(num_rows, [group], [column], use_threads=False)
+            batches = parquet.iter_batches(num_rows, [group], [".".join(path)], use_threads=False)
             try:
                 for batch in batches:
                     chunk = reader.chunk = Chunk([], bytes_in=covered)
