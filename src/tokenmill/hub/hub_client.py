@@ -96,10 +96,8 @@ class Hub:
 
     def commit(self) -> str:
         """The commit that the revision names now."""
-        timeout = self.clock.retry.timeout
-        info = self.ask(
-            self.api.dataset_info, self.repo_id, revision=self.revision, timeout=timeout
-        )
+        options = {"revision": self.revision, "timeout": self.clock.retry.timeout}
+        info = self.ask(self.api.dataset_info, self.repo_id, **options)
         if not re.fullmatch("[0-9a-f]{40}", commit := str(info.sha)):
             raise DownloadError(f"{self}: the hub names no commit for it")
         return commit
