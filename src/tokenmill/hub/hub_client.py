@@ -35,7 +35,7 @@ _REFUSALS = {
         f"check the name; for a private one {_LOGIN}",
     ),
 }
-_BY_STATUS = {401: _REFUSALS["RepoNotFound"], 404: _REFUSALS["RepoNotFound"]}
+_BY_STATUS = dict.fromkeys((401, 404), _REFUSALS["RepoNotFound"])
 _LOCAL_HOST = re.compile(r"localhost|::1|127(\.\d{1,3}){3}")
 
 
@@ -96,8 +96,10 @@ class Hub:
 
     def commit(self) -> str:
         """The commit that the revision names now."""
-        options = {"revision": self.revision, "timeout": self.clock.retry.timeout}
-        info = self.ask(self.api.dataset_info, self.repo_id, **options)
+        timeout = self.clock.retry.timeout
+        info = self.ask(
+            self.api.dataset_info, self.repo_id, revision=self.revision, timeout=timeout
+        )
         if not re.fullmatch("[0-9a-f]{40}", commit := str(info.sha)):
             raise DownloadError(f"{self}: the hub names no commit for it")
         return commit
