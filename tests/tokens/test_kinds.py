@@ -500,7 +500,8 @@ NO_LETTERS = " \x00\x7f\xa0\xad\u0144\u2581\ud800\U0001f33e"
 @given(st.lists(st.text(st.sampled_from([*LETTERS, *NO_LETTERS * 4]), max_size=5), unique=True))
 def test_byte_level_spellings_are_bytes_and_others_are_their_text(texts):
     model = {"type": "BPE", "vocab": {text: n for n, text in enumerate([*texts, "filled"])}}
-    tree = {"model": model, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False}
+    tree = {"model": model, "pre_tokenizer": byte_level, "added_tokens": []}
 
     found = spellings_of(tree, "tokenizer.json")
 

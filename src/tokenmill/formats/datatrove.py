@@ -5,7 +5,7 @@ The index is one u64 for each document: where it ends, in tokens. The metadata a
 """
 
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FileFormat, FoundData
 from tokenmill.formats.not_tokens import unknown_dtype
 from tokenmill.formats.writing import Writer, write_file
-from tokenmill.reading.token_file import Lazy
+from tokenmill.reading.token_file import Dtype, Lazy
 
 BUNDLED = {"gpt2": "gpt2", "openai-community/gpt2": "gpt2"}
 
@@ -66,7 +66,7 @@ class Datatrove(FileFormat):
         )
 
 
-def _metadata(tokens: Path) -> tuple[str | None, np.dtype[Any] | None, int | None]:
+def _metadata(tokens: Path) -> tuple[str | None, Dtype | None, int | None]:
     """Tokenizer, dtype and number of tokens, as far as they are known."""
     path = Path(f"{tokens}.metadata")
     if not path.is_file():

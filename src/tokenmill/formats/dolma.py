@@ -12,7 +12,7 @@ import zlib
 from array import array
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from tokenmill.formats import untrusted
 from tokenmill.formats.format import NUMPY, Ask, FileFormat, FoundData
 from tokenmill.formats.not_tokens import unknown_dtype, wide_dtype
 from tokenmill.formats.writing import Writer, write_file
-from tokenmill.reading.token_file import Lazy
+from tokenmill.reading.token_file import Dtype, Lazy
 
 MAX_LINE = 1 << 20  # characters of a table's line
 _SAID: set[tuple[Path, str]] = set()
@@ -82,7 +82,7 @@ class Dolma(FileFormat):
         return self.found(path, dtype, size, ends=ends)
 
 
-def _only_dtype(path: Path) -> np.dtype[Any] | None:
+def _only_dtype(path: Path) -> Dtype | None:
     """Return the only type that fits the bytes, where one does, and say so; else None."""
     name = wide_dtype(untrusted.head(path, 1 << 20)[0])
     if name is None:

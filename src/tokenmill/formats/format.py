@@ -18,7 +18,7 @@ import numpy as np
 from tokenmill.base.suggest import one_of
 from tokenmill.errors import MismatchError
 from tokenmill.formats.untrusted import expect_size, whole_tokens
-from tokenmill.reading.token_file import Lazy, TokenFile
+from tokenmill.reading.token_file import Dtype, Lazy, TokenFile
 
 if TYPE_CHECKING:
     from tokenmill.formats.writing import Writer
@@ -28,7 +28,7 @@ INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "in
 NO_LIMIT = 2**62  # tokens
 
 
-def token_dtype(value: object) -> np.dtype[Any]:
+def token_dtype(value: object) -> Dtype:
     """Return the dtype of a name such as "uint16"; anything but an integer is refused."""
     try:
         dtype = np.dtype(value)  # type: ignore[call-overload]
@@ -37,7 +37,7 @@ def token_dtype(value: object) -> np.dtype[Any]:
     if dtype is None or dtype.name not in INTEGERS or dtype.newbyteorder("<") != dtype:
         names = ", ".join(INTEGERS)
         raise ValueError(f"dtype {value!r} is not one of token ids (little-endian {names})")
-    result: np.dtype[Any] = dtype.newbyteorder("<")
+    result: Dtype = dtype.newbyteorder("<")
     return result
 
 
@@ -45,11 +45,11 @@ def token_dtype(value: object) -> np.dtype[Any]:
 class Ask:
     """What the caller says about the files."""
 
-    dtype: np.dtype[Any] | None = None
+    dtype: Dtype | None = None
     cache_dir: Any = None
     cache_bytes: int | None = None
 
-    def agreed(self, dtype: np.dtype[Any], path: Path | str) -> np.dtype[Any]:
+    def agreed(self, dtype: Dtype, path: Path | str) -> Dtype:
         """Return the dtype that a file states; an argument that says otherwise is refused."""
         if self.dtype is not None and self.dtype != dtype:
             asked = self.dtype.name
@@ -123,7 +123,7 @@ class TokenFormat(ABC):
     states_dtype: bool = True
     """True if what was written says its dtype, so that it opens without being asked for it."""
 
-    def end_of_text_id_of(self, dtype: np.dtype[Any]) -> int | None:
+    def end_of_text_id_of(self, dtype: Dtype) -> int | None:
         """Return the only end-of-text id that readers of files with this dtype know."""
         return None
 
@@ -138,7 +138,7 @@ class FileFormat(TokenFormat):
     def found(
         self,
         path: Path,
-        dtype: np.dtype[Any],
+        dtype: Dtype,
         size: int,
         count: int | None = None,
         offset: int = 0,

@@ -19,6 +19,8 @@ FOLDERS = {
     "val": ("val", "valid", "validation"),
     "test": ("test",),
 }
+Groups = dict[str | None, list[TokenFile]]
+"""Files by their split; None: nothing states one."""
 SPLITS = tuple(FOLDERS)
 ALL = "all"
 NAMED = re.compile(r"val_[a-z0-9][a-z0-9_]*")
@@ -142,9 +144,7 @@ def _has_other_beside(folder: Path) -> bool:
     )
 
 
-def _marked(
-    by_mark: dict[str | None, list[TokenFile]], split: str, where: object
-) -> list[TokenFile]:
+def _marked(by_mark: Groups, split: str, where: object) -> list[TokenFile]:
     """Return the files with this mark; those without any are train if no others are."""
     unmarked = by_mark.get(None, [])
     if "train" in by_mark and unmarked:
@@ -164,10 +164,8 @@ def _marked(
     )
 
 
-def _grouped(
-    files: Sequence[TokenFile], splits: Iterable[str | None]
-) -> dict[str | None, list[TokenFile]]:
-    groups: dict[str | None, list[TokenFile]] = {}
+def _grouped(files: Sequence[TokenFile], splits: Iterable[str | None]) -> Groups:
+    groups: Groups = {}
     for file, split in zip(files, splits, strict=True):
         groups.setdefault(split, []).append(file)
     return groups

@@ -17,7 +17,7 @@ from tokenmill.formats import untrusted
 from tokenmill.formats.format import Ask, FoundData
 from tokenmill.formats.samples import SampleFormat, SampleWriter, map_samples
 from tokenmill.formats.writing import write_file
-from tokenmill.reading.token_file import Lazy, TokenFile
+from tokenmill.reading.token_file import Dtype, Lazy, TokenFile
 
 NUMPY_CODES = dict(enumerate(("i1", "<i2", "<i4", "<i8", "u1", "<u2", "<u4", "<u8")))
 TORCH_CODES = {
@@ -77,7 +77,7 @@ class Litdata(SampleFormat):
         return FoundData(self.name, tuple(shards), details={"rows": not documents})
 
 
-def _dtype(config: dict[str, Any], path: Path) -> np.dtype[Any]:
+def _dtype(config: dict[str, Any], path: Path) -> Dtype:
     """Return the dtype of chunks of plain tokens; others are refused."""
     formats = config.get("data_format")
     name, _, code = str(formats[0] if isinstance(formats, list) and formats else "").partition(":")
@@ -95,7 +95,7 @@ def _dtype(config: dict[str, Any], path: Path) -> np.dtype[Any]:
     return np.dtype(codes[int(code)])
 
 
-def _chunk(root: untrusted.Root, chunk: dict[str, Any], dtype: np.dtype[Any]) -> TokenFile:
+def _chunk(root: untrusted.Root, chunk: dict[str, Any], dtype: Dtype) -> TokenFile:
     name = chunk["filename"]
     count = chunk["chunk_size"]
     num_tokens = chunk["dim"]

@@ -23,7 +23,7 @@ from tokenmill.formats import untrusted
 from tokenmill.formats.format import INTEGERS, Ask, FoundData
 from tokenmill.formats.samples import SampleFormat, SampleWriter, map_samples
 from tokenmill.formats.writing import write_file
-from tokenmill.reading.token_file import Lazy, Packed, TokenFile
+from tokenmill.reading.token_file import Dtype, Lazy, Packed, TokenFile
 
 if TYPE_CHECKING:
     from tokenmill.reading.shard_cache import CachedFile, ShardCache
@@ -94,7 +94,7 @@ class Column:
     number: int
     sizes: tuple[int | None, ...]
     """Bytes of each column of a sample; None: a u32 in the sample says it."""
-    dtype: np.dtype[Any] | None = None
+    dtype: Dtype | None = None
     """None: each sample begins with a byte that says it."""
     has_shape: bool = False
     """True if the shape comes before the values of each sample."""
@@ -193,7 +193,7 @@ def _token_file(
     root: untrusted.Root,
     entry: dict[str, Any],
     samples: "Samples",
-    dtype: np.dtype[Any],
+    dtype: Dtype,
     documents: bool,
 ) -> TokenFile:
     path = Path(samples.path)
@@ -244,7 +244,7 @@ class Samples:
         """Return where the samples end, when they are documents: int64."""
         return self.read()[0][1:]
 
-    def read(self) -> tuple[np.ndarray, np.ndarray, np.dtype[Any]]:
+    def read(self) -> tuple[np.ndarray, np.ndarray, Dtype]:
         """Read the table of offsets and the headers; all sizes must add up.
 
         Returns the position of the first token of each sample, and last the total: int64 [samples +

@@ -7,7 +7,7 @@ a sequence (the first is 0, the last their number). Multimodal data has an i8 pe
 
 from pathlib import Path
 from struct import Struct
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from tokenmill.formats.format import MEGATRON as MAGIC
 from tokenmill.formats.format import Ask, FileFormat, FoundData
 from tokenmill.formats.not_tokens import read_header
 from tokenmill.formats.writing import Writer
-from tokenmill.reading.token_file import Lazy
+from tokenmill.reading.token_file import Dtype, Lazy
 
 HEADER = Struct("<9sQBQQ")  # magic, version, dtype code, N sequences, documents + 1
 DTYPES = {1: "<u1", 2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}
@@ -83,7 +83,7 @@ class Megatron(FileFormat):
         )
 
 
-def dtype_of_code(path: Path, code: int) -> np.dtype[Any]:
+def dtype_of_code(path: Path, code: int) -> Dtype:
     """The type of ids that a code states; fairseq's codes, which lit-gpt took over too."""
     if code not in DTYPES:
         raise FormatError(

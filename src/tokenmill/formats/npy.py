@@ -6,7 +6,7 @@ What the header claims is compared with the size of the file before anything is 
 import io
 import math
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 from numpy.lib import format as numpy_format
@@ -17,7 +17,7 @@ from tokenmill.formats.format import NUMPY as MAGIC
 from tokenmill.formats.format import Ask, FileFormat, FoundData, token_dtype
 from tokenmill.formats.not_tokens import dtype_hint
 from tokenmill.formats.writing import Writer
-from tokenmill.reading.token_file import Lazy
+from tokenmill.reading.token_file import Dtype, Lazy
 
 HEADER_CAP = 12 + 10_000  # numpy reads no longer ones, as a literal: nothing is run
 HEADER_BYTES = 128  # of those written here, always of version 1
@@ -82,7 +82,7 @@ class Npy(FileFormat):
         )
 
 
-def _header(file: io.BytesIO, path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+def _header(file: io.BytesIO, path: Path) -> tuple[tuple[int, ...], bool, Dtype, int]:
     """Return shape, whether it is stored by columns, dtype, and the byte of the first value."""
     try:
         version = numpy_format.read_magic(file)

@@ -21,7 +21,7 @@ from tokenmill.errors import (
     TruncatedShardError,
     UnsupportedVersionError,
 )
-from tokenmill.reading.token_file import Lazy
+from tokenmill.reading.token_file import Dtype, Lazy
 
 JSON_LIMIT = 64 << 20
 MIRRORED = "/tokenmill-objects-"
@@ -199,7 +199,7 @@ def mixed(path: Path | str, what: str) -> CorruptShardError:
     return CorruptShardError(f"{path} {what}", hint=hint)
 
 
-def whole_tokens(path: Path, num_bytes: int, dtype: np.dtype[Any]) -> int:
+def whole_tokens(path: Path, num_bytes: int, dtype: Dtype) -> int:
     """Return the number of tokens in a headerless run of bytes; a remainder is refused."""
     if num_bytes % dtype.itemsize:
         raise TruncatedShardError(

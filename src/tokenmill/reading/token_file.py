@@ -14,6 +14,8 @@ import numpy as np
 
 from tokenmill.errors import CorruptShardError, TruncatedShardError
 
+Dtype = np.dtype[Any]
+
 
 @dataclass(frozen=True, slots=True)
 class Lazy:
@@ -59,7 +61,7 @@ class TokenFile:
     path: str
     name: str
     """As shown to users and hashed into fingerprints: relative to the dataset."""
-    dtype: np.dtype[Any]
+    dtype: Dtype
     num_tokens: int
     file_bytes: int
     """Size of the file when the dataset was opened; of a compressed one, that of its content."""
