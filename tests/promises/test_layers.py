@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "conversion": {"reading", "shards", "formats", "dataset"},
     "hub": {"shards", "dataset"},
     "look": {"text", "tokens", "shards", "formats", "dataset", "batches", "hub"},
-    "pages": {"look", "shards", "dataset", "batches", "edits"},
+    "pages": {"look", "dataset", "batches", "edits"},
     "cli": {
         *("text", "tokens", "dataset", "batches", "edits", "torch", "train", "executors"),
         *("preparation", "conversion", "hub", "look", "pages"),

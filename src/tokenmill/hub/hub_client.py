@@ -35,7 +35,7 @@ _REFUSALS = {
         f"check the name; for a private one {_LOGIN}",
     ),
 }
-_BY_STATUS = {401: _REFUSALS["RepoNotFound"], 404: _REFUSALS["RepoNotFound"]}
+_BY_STATUS = dict.fromkeys((401, 404), _REFUSALS["RepoNotFound"])
 _LOCAL_HOST = re.compile(r"localhost|::1|127(\.\d{1,3}){3}")
 
 

@@ -76,13 +76,12 @@ def choose(
     """
     found = sorted(files, key=lambda file: file.path)
     names = [file.path for file in found]
+    there = _what_is_there(names)
     if patterns is not None:
         patterns = list(patterns)
         chosen = [f for f in found if any(fnmatch.fnmatchcase(f.path, p) for p in patterns)]
         if not chosen:
-            raise DownloadError(
-                f"no file of {where} matches {patterns}", hint=_what_is_there(names)
-            )
+            raise DownloadError(f"no file of {where} matches {patterns}", hint=there)
         chosen = chosen[:shards]
     elif MANIFEST in names:
         if shards is not None:
@@ -96,7 +95,7 @@ def choose(
         training = [f for f in shard_files if not _HELD_OUT.search(f.path)]
         chosen = training[: shards or DEFAULT_NUM_SHARDS]
         if not chosen:
-            raise DownloadError(f"{where} holds no token shards", hint=_what_is_there(names))
+            raise DownloadError(f"{where} holds no token shards", hint=there)
         if shards is not None and len(chosen) < shards:
             raise DownloadError(f"{where} holds {len(chosen)} training shards, not {shards}")
     for file in chosen:

@@ -116,7 +116,7 @@ def verify(
     else:
         check.format = data.format
         check.shards = len(data.shards)
-        share = 1.0 if full else 0.0 if subset is None else share_of(subset)
+        share = float(full) if subset is None else share_of(subset)
         for i in spread(math.ceil(share * check.shards), check.shards):
             check.damaged += _check_shard(data, i)
             check.shards_read += 1

@@ -106,10 +106,8 @@ def _row(view: View, made: Batch, number: int, whole: str | None) -> Html:
 def _parts(view: View, made: Batch, number: int) -> Iterator[tuple[int, int]]:
     """(column, position on the axis) of each document in a row: its spans, cut where one ends."""
     spans = made.spans.between(number, number + 1)
-    columns = (spans.column - spans.after_begin).tolist()
-    for column, start, length in zip(
-        columns, spans.start.tolist(), spans.length.tolist(), strict=True
-    ):
+    tables = (spans.column - spans.after_begin, spans.start, spans.length)
+    for column, start, length in zip(*(each.tolist() for each in tables), strict=True):
         yield column, start
         if view.data.knows_documents:
             for end in view.data.document_ends(start, start + length - 1).tolist():

@@ -10,7 +10,6 @@ from tokenmill.base.markup import Html, join, tag
 from tokenmill.look.check import Check, verify
 from tokenmill.look.inspect import OpenedData
 from tokenmill.look.token_sample import Trap
-from tokenmill.shards.manifest import Manifest
 
 MOST = 3  # traps of one kind that are written out
 MARKS = {"good": "good", "bad": "fault", "warn": "note", "unasked": "not asked"}
@@ -65,8 +64,8 @@ def health_of(opened: OpenedData, sample: int) -> tuple[list[Answer], int]:
     ]
     what = "the manifest" if result.has_hashes else "what the files say of themselves"
     rows = [("bad" if damage else "good", f"Sizes of files agree with {what}", damage)]
-    if data.has_manifest:
-        rows.append(_dropped(Manifest.load(opened.path).accounts))
+    if made := opened.known.made:
+        rows.append(_dropped(made.accounts))
     # Our own datasets keep the order of their sources: their windows are shuffled when read.
     asked_of = [q for q in QUESTIONS if q.needs != "foreign order" or not data.has_manifest]
     rows += [_answer(question, result, known) for question in asked_of]

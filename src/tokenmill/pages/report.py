@@ -78,12 +78,19 @@ def report(
     made = known.made
     name = opened.name
     counts = count_ids(splits, sample)
+    used = counts.num_used
+    size = known.tokenizer.vocab_size
     answers, looked_at = health_of(opened, sample)
     prints = ", ".join(f"{name} {split.fingerprint[:12]}" for name, split in known.splits.items())
     body = join(
         tag("h1", name),
         _lead(known),
-        _figures(known, counts, health_mark(answers)),
+        html.cards(
+            *html.main_figures(known),
+            ("vocabulary used", f"{used / size:.1%}" if size else f"{used:,} ids"),
+            ("entropy, in bits", f"{token_sample.entropy(counts.by_id):.2f}"),
+            ("health", health_mark(answers)),
+        ),
         section("Health", health_list(answers)),
         _lengths(splits, sample),
         pair(_top_tokens(opened, counts), _vocabulary(known, counts)),
@@ -108,17 +115,6 @@ def _lead(known: Inspection) -> Html:
     words.append(f"tokenizer {name}" if name else "tokenizer not named")
     words += [known.dtype, f"format {known.format}"]
     return tag("p", ", ".join(words), class_="lead")
-
-
-def _figures(known: Inspection, counts: Counts, health: Html) -> Html:
-    used = counts.num_used
-    size = known.tokenizer.vocab_size
-    return html.cards(
-        *html.main_figures(known),
-        ("vocabulary used", f"{used / size:.1%}" if size else f"{used:,} ids"),
-        ("entropy, in bits", f"{token_sample.entropy(counts.by_id):.2f}"),
-        ("health", health),
-    )
 
 
 def _sampled(what: str | None) -> Html | None:

@@ -225,9 +225,8 @@ def _compare_ends(stored: _Positions, found: _Positions, num_tokens: int) -> lis
         return [(f"ends from 1 to {num_tokens:,}", f"{int(bad):,}")]
     if (stored[1:] <= stored[:-1]).any():
         at = int((stored[1:] <= stored[:-1]).argmax())
-        return [
-            ("ends that grow", f"{int(stored[at]):,} then {int(stored[at + 1]):,} at entry {at}")
-        ]
+        falling = f"{int(stored[at]):,} then {int(stored[at + 1]):,} at entry {at}"
+        return [("ends that grow", falling)]
     # Where a split ends, a document may be cut short: an end without an end-of-text id.
     if stored.size and stored[-1] == num_tokens:
         found = np.union1d(found, stored[-1:])
@@ -243,12 +242,8 @@ def _compare(
     if not missing.size and not extra.size:
         return []
     first = min(missing[:1].tolist() + extra[:1].tolist())
-    return [
-        (
-            expected,
-            f"{missing.size:,} {missing_are}, {extra.size:,} {extra_are} (first at {first:,})",
-        )
-    ]
+    counts = f"{missing.size:,} {missing_are}, {extra.size:,} {extra_are}"
+    return [(expected, f"{counts} (first at {first:,})")]
 
 
 def _read_ids(
