@@ -133,6 +133,8 @@ def allows(annotation: Any, value: object) -> bool:
 def _allows(option: Any, value: Any) -> bool:
     if option is int:
         return type(value) is int and abs(value) < 1 << 63
+    if option is bool:
+        return isinstance(value, int) and value in (0, 1)
     if option is float:
         return type(value) in (int, float)
     if isinstance(option, str):
