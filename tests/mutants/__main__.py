@@ -40,7 +40,8 @@ from mutants.tests_of_lines import TestsOfLines, measure
 
 SECONDS = 1500  # for the tests of one room; a defect that makes them hang is noticed
 SECONDS_OF_ONE = 100  # for one of the quickest tests
-QUICKEST = 40  # of the tests that run a line: they are tried first
+QUICKEST = 40  # tests that run a line, of its room and of others: they are tried first
+MOST = 400
 COPIES = 2  # of the tree: as many defects are tried at a time
 SEED = 20
 DRAWN = 100
@@ -127,7 +128,9 @@ class Campaign:
 
     def _groups(self, defect: Defect) -> list[list[str]]:
         ran = self._tests_of_line(defect.path, defect.line)
-        groups = [ran[:QUICKEST], ran[QUICKEST:]]
+        own = [test for test in ran if test.startswith(f"tests/{room_of(defect.path)}/")][:QUICKEST]
+        others = [test for test in ran if test not in own]
+        groups = [own, others[:QUICKEST], others[QUICKEST:MOST]]
         if not self._quick and defect.name not in EQUAL:
             groups += tests_for(defect.path)
         return list(filter(None, groups))
@@ -228,8 +231,7 @@ class Copy:
 
 def tests_for(path: str) -> list[list[str]]:
     """The tests of a file: those named after it, of its room, and of the rooms that import it."""
-    parts = Path(path).relative_to(PACKAGE.relative_to(ROOT)).parts
-    room = parts[0] if len(parts) > 1 else "."
+    room = room_of(path)
     tests = ROOT / "tests"
     name = Path(path).stem.strip("_")
     own = [str(test.relative_to(ROOT)) for test in sorted(tests.glob(f"*/test_*{name}*.py"))]
@@ -238,6 +240,12 @@ def tests_for(path: str) -> list[list[str]]:
         here = [f"tests/{room}"]
     above = [f"tests/{other}" for other in importers(room) if (tests / other).is_dir()]
     return [group for group in (own, here, ["tests/promises", "tests/faults"], above) if group]
+
+
+def room_of(path: str) -> str:
+    """The room of a file of the package; a point for a file that is in none."""
+    parts = Path(path).relative_to(PACKAGE.relative_to(ROOT)).parts
+    return parts[0] if len(parts) > 1 else "."
 
 
 def importers(room: str) -> list[str]:

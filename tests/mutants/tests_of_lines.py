@@ -31,13 +31,15 @@ class TestsOfLines:
     """The tests that run each line of the source, the quickest first."""
 
     def __init__(self, path: Path) -> None:
-        self._lines = json.loads(path.read_text())
+        kept = json.loads(path.read_text())
+        self._tests = kept["tests"]
+        self._lines = kept["lines"]
 
     def __call__(self, path: str, line: int) -> list[str]:
         """Return the tests that run a line, or the nearest one above it that any test runs."""
-        lines = {int(number): tests for number, tests in self._lines.get(path, {}).items()}
-        above = [number for number in lines if number <= line]
-        return lines[max(above)] if above else []
+        lines = self._lines.get(path, {})
+        above = [number for number in map(int, lines) if number <= line]
+        return [self._tests[place] for place in lines[str(max(above))]] if above else []
 
 
 def measure(root: Path, kept: Path) -> None:
@@ -47,7 +49,9 @@ def measure(root: Path, kept: Path) -> None:
         command = [sys.executable, "-m", "pytest", *OPTIONS.split()]
         subprocess.run(command, cwd=root, env=_environment(root, folder), check=False)
         seconds = json.loads((folder / "seconds").read_text())
-        kept.write_text(json.dumps(_lines_of(folder, root, seconds)))
+        tests = sorted(seconds, key=seconds.__getitem__)
+        found = {"tests": tests, "lines": _lines_of(folder, root, tests)}
+        kept.write_text(json.dumps(found))
 
 
 def _environment(root: Path, folder: Path) -> dict[str, str]:
@@ -62,8 +66,10 @@ def _environment(root: Path, folder: Path) -> dict[str, str]:
     }
 
 
-def _lines_of(folder: Path, root: Path, seconds: dict[str, float]) -> dict[str, dict[int, list]]:
-    found: dict[str, dict[int, set]] = defaultdict(lambda: defaultdict(set))
+def _lines_of(folder: Path, root: Path, tests: list[str]) -> dict[str, dict[int, list[int]]]:
+    """For each file and line, the places of its tests in `tests`."""
+    places = {test: place for place, test in enumerate(tests)}
+    found: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
     for part in folder.glob("lines.*"):
         data = coverage.CoverageData(str(part))
         try:
@@ -71,13 +77,12 @@ def _lines_of(folder: Path, root: Path, seconds: dict[str, float]) -> dict[str, 
         except coverage.exceptions.DataError:
             continue  # its process was killed while it wrote
         for path in data.measured_files():
+            lines = found[str(Path(path).relative_to(root))]
             for line, contexts in data.contexts_by_lineno(path).items():
-                tests = {*contexts, *(context.rpartition(" (")[0] for context in contexts)}
-                found[str(Path(path).relative_to(root))][line] |= tests & seconds.keys()
+                ran = {*contexts, *(context.rpartition(" (")[0] for context in contexts)}
+                lines[line] |= {places[test] for test in ran & places.keys()}
     return {
-        path: {
-            line: sorted(tests, key=seconds.__getitem__) for line, tests in lines.items() if tests
-        }
+        path: {line: sorted(ran) for line, ran in lines.items() if ran}
         for path, lines in found.items()
     }
 
