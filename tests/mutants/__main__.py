@@ -24,6 +24,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,7 +40,8 @@ from mutants.mutate import EQUAL, PACKAGE, ROOT, Defect, draw, named
 from mutants.tests_of_lines import TestsOfLines, measure
 
 SECONDS = 1500  # for the tests of one room; a defect that makes them hang is noticed
-SECONDS_OF_ONE = 100  # for one of the quickest tests
+QUICK_SECONDS = 200  # for some of the quickest tests
+SECONDS_OF_ONE = 60  # for each of them
 QUICKEST = 40  # tests that run a line, of its room and of others: they are tried first
 MOST = 400
 COPIES = 2  # of the tree: as many defects are tried at a time
@@ -186,13 +188,15 @@ class Copy:
     @contextmanager
     def _having(self, defect: Defect) -> Iterator[None]:
         is_compiled = defect.path.endswith((".c", ".h"))
+        path = self.root / defect.path
+        before = path.read_bytes()
         defect.apply(self.root)
         try:
             if is_compiled:
                 self._build_kernel()
             yield
         finally:
-            defect.revert(self.root)
+            path.write_bytes(before)
             if is_compiled:
                 self._build_kernel()
 
@@ -200,28 +204,36 @@ class Copy:
         """Return what fails first."""
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
         command += [f"--deselect={test}" for test in without or []]
-        if all("::" in test for test in tests) and len(tests) <= QUICKEST:
-            command += [f"--timeout={SECONDS_OF_ONE}"]
-        else:
-            command += ["-n", "2"]
-        environment = {**os.environ, "PYTHONPATH": str(self.root / "src")}
-        try:
-            done = subprocess.run(
-                command,
-                cwd=self.root,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            return Failure(f"{tests[0]} takes more than {SECONDS} s", tests)
-        if done.returncode in (0, NO_TESTS):
+        is_quick = len(tests) <= QUICKEST and all("::" in test for test in tests)
+        command += [f"--timeout={SECONDS_OF_ONE}"] if is_quick else ["-n", "2"]
+        seconds = QUICK_SECONDS if is_quick else SECONDS
+        code, printed = self._run(command, seconds)
+        if code in (0, NO_TESTS):
             return None
-        found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+        found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", printed, re.MULTILINE)
         if found:
             return Failure(found[1], [found[1]])
-        return Failure(f"{tests[0]} ends with code {done.returncode}", tests)
+        how = f"takes more than {seconds} s" if code is None else f"ends with code {code}"
+        return Failure(f"{tests[0]} {how}", tests)
+
+    def _run(self, command: list[str], seconds: int) -> tuple[int | None, str]:
+        """Return the exit code (None: it took too long), and what was printed."""
+        process = subprocess.Popen(
+            command,
+            cwd=self.root,
+            env={**os.environ, "PYTHONPATH": str(self.root / "src")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            printed, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return None, ""
+        return process.returncode, printed
 
     def _build_kernel(self) -> None:
         shutil.rmtree(self.root / "build", ignore_errors=True)

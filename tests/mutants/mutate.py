@@ -73,10 +73,6 @@ class Defect:
         start = self._place(source)
         path.write_text(source[:start] + self.new + source[start + len(self.old) :])
 
-    def revert(self, root: Path) -> None:
-        """Take the file from the repository again."""
-        (root / self.path).write_bytes((ROOT / self.path).read_bytes())
-
     def _place(self, source: str) -> int:
         return source.index(self.old) if self.start < 0 else self.start
 

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import coverage
@@ -36,10 +36,19 @@ class TestsOfLines:
         self._lines = kept["lines"]
 
     def __call__(self, path: str, line: int) -> list[str]:
-        """Return the tests that run a line, or the nearest one above it that any test runs."""
+        """Return the tests that run a line, or the nearest one above it that any test runs.
+
+        The quickest case of every test comes first, then the second of every test, and so on.
+        """
         lines = self._lines.get(path, {})
         above = [number for number in map(int, lines) if number <= line]
-        return [self._tests[place] for place in lines[str(max(above))]] if above else []
+        tests = [self._tests[place] for place in lines[str(max(above))]] if above else []
+        cases: Counter[str] = Counter()
+        turns = {}
+        for test in tests:
+            turns[test] = cases[test.partition("[")[0]]
+            cases[test.partition("[")[0]] += 1
+        return sorted(tests, key=turns.__getitem__)
 
 
 def measure(root: Path, kept: Path) -> None:
