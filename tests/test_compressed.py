@@ -19,8 +19,12 @@ from small_corpus import write_corpus
 from system_faults import RENAMES, injecting, needs_strace, small_disk
 
 import tokenmill
+from tokenmill.batches import BatchForm
+from tokenmill.batches.id_check import IdCheck
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError, TruncatedShardError
 from tokenmill.order.blocks import Blocks
+from tokenmill.order.order import ANYWHERE
+from tokenmill.order.spans import whole_rows
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
 
@@ -206,6 +210,19 @@ def test_inspect_says_what_compression_saves(both):
 
 def test_verify_says_of_compressed_shards_what_it_says_of_plain_ones(both):
     assert tokenmill.verify(both / "packed").traps == tokenmill.verify(both / "plain").traps
+
+
+def test_what_does_not_fit_into_the_cache_is_held_in_memory(large, tmp_path):
+    data = tokenmill.open(large / "packed", "all", cache_dir=tmp_path, cache_bytes=1 << 20)
+    reader = data.span_reader(ANYWHERE, IdCheck(data, BatchForm(dtype="uint16")))
+    starts = np.arange(0, 3_000_000, 100_000)
+    rows = np.empty((len(starts), 50), np.uint16)
+
+    reader.read(whole_rows(starts, 50), rows)
+
+    ids = np.load(large / "ids.npy")
+    assert rows.tolist() == [ids[start : start + 50].tolist() for start in starts]
+    assert all(frame in reader for frame in range(7))
 
 
 def test_a_damaged_file_in_the_cache_is_unpacked_again(both, tmp_path):

@@ -415,6 +415,13 @@ class TestRefusals:
 
 
 class TestWholeOrNotThere:
+    @pytest.mark.parametrize("to", WRITABLE)
+    def test_every_file_is_synced(self, tmp_path, ours, synced, to):
+        convert(ours, tmp_path / "out", to=to)
+
+        written = [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()]
+        assert [name for name in written if not any(name in path for path in synced)] == []
+
     def test_a_failed_conversion_leaves_nothing(self, tmp_path, ours):
         (ours / "train" / "shard_00003.ends").write_bytes(bytes(8 * 2))
 

@@ -218,22 +218,19 @@ class Copy:
 
     def _run(self, command: list[str], seconds: int) -> tuple[int | None, str]:
         """Return the exit code (None: it took too long), and what was printed."""
-        process = subprocess.Popen(
-            command,
-            cwd=self.root,
-            env={**os.environ, "PYTHONPATH": str(self.root / "src")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            printed, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            return None, ""
-        return process.returncode, printed
+        environment = {**os.environ, "PYTHONPATH": str(self.root / "src")}
+        with tempfile.TemporaryFile("w+") as printed:  # a pipe would wait for what tests left
+            process = subprocess.Popen(
+                command, cwd=self.root, env=environment, stdout=printed, start_new_session=True
+            )
+            try:
+                code = process.wait(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                return None, ""
+            printed.seek(0)
+            return code, printed.read()
 
     def _build_kernel(self) -> None:
         shutil.rmtree(self.root / "build", ignore_errors=True)

@@ -318,6 +318,15 @@ def test_a_lock_that_nobody_holds(texts, tmp_path, left):
     assert_nothing_stray(out)
 
 
+def test_shards_are_on_the_disk_before_the_manifest_has_its_name(texts, tmp_path, synced):
+    prepare(texts, tmp_path / "out", **BYTES, tokens_per_shard=50)
+
+    shards = {str(path) for path in (tmp_path / "out").rglob("*.bin")}
+    before = [place for place, path in enumerate(synced) if path == str(tmp_path / "out")]
+    assert len(shards) > 3
+    assert shards <= set(synced[: before[-1]])
+
+
 def test_a_folder_of_something_else(texts, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
