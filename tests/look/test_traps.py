@@ -333,10 +333,16 @@ def test_ids_of_another_tokenizer_are_named(tmp_path, docs):
     shift = [(d.astype(np.int64) * 7919 + 13) % 50_000 for d in docs["train"]]  # another numbering
     build.ours(tmp_path / "d", {"train": shift})
 
-    found = {finding.name: finding for finding in verify(tmp_path / "d").traps}
+    assert "wrong-tokenizer" in names(tmp_path / "d")
 
-    words = re.search("they decode to '(.+)'", found["wrong-tokenizer"].evidence)
-    assert len(words[1]) > 10
+
+def test_the_text_of_ids_of_another_tokenizer_is_shown(tmp_path, docs):
+    letters = np.concatenate(build.encoded([letter.encode() for letter in "a zebra "]))
+    build.ours(tmp_path / "d", {"train": [*docs["train"][:20], *[np.tile(letters, 200)] * 60]})
+
+    (found,) = [each for each in verify(tmp_path / "d").traps if each.name == "wrong-tokenizer"]
+
+    assert "zebra" in found.evidence
 
 
 def test_ids_of_a_byte_tokenizer_called_gpt2_are_named(tmp_path):

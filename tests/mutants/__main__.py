@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -44,6 +45,7 @@ QUICK_SECONDS = 200  # for some of the quickest tests
 SECONDS_OF_ONE = 60  # for each of them
 QUICKEST = 40  # tests that run a line, of its room and of others: they are tried first
 MOST = 400
+MEMORY = 6 << 30  # for one process: some defects make lists without end
 COPIES = 2  # of the tree: as many defects are tried at a time
 SEED = 20
 DRAWN = 100
@@ -223,6 +225,7 @@ class Copy:
             process = subprocess.Popen(
                 command, cwd=self.root, env=environment, stdout=printed, start_new_session=True
             )
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
             try:
                 code = process.wait(timeout=seconds)
             except subprocess.TimeoutExpired:
