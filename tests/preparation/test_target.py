@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -42,9 +43,13 @@ def texts(tmp_path):
 
 
 def stop_in_the_middle(arguments, pattern="units"):
-    """A preparation that was killed and left a plan."""
-    process = start(arguments, start_new_session=True)
-    assert wait_until(process, arguments["out_dir"] / ".preparation", pattern, 1)
+    """A preparation that was killed and left a plan; tried again where it was done too soon."""
+    for _ in range(20):
+        process = start(arguments, start_new_session=True)
+        if wait_until(process, arguments["out_dir"] / ".preparation", pattern, 1):
+            break
+        process.communicate()
+        shutil.rmtree(arguments["out_dir"])
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert (arguments["out_dir"] / ".preparation" / "plan.json").exists()

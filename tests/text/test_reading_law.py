@@ -9,6 +9,7 @@ from text.naive import ANYWHERE, LETTERS, naive_clean, naive_documents, read_all
 
 from tokenmill.text.cleaning.clean import clean, join_edge
 from tokenmill.text.reading.chunks import Edge, ReadRules
+from tokenmill.text.reading.document_rules import split_at
 
 SETTINGS = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -294,3 +295,14 @@ def test_cuts_of_several_bytes_are_found_alike_from_every_place(tmp_path):
             path, ReadRules(long_line=5), unit_bytes=unit_bytes, chunk_bytes=9, cuts=cuts
         )
         assert documents == [path.read_bytes()]
+
+
+@given(
+    st.lists(st.sampled_from(["x" * 3000, "y" * 700, "a", "ab", "aba", "<|", "<|>", "\n", "\n\n"])),
+    st.sampled_from(["<|>", "aba", "aa", "\n\n", "\n", "x"]),
+)
+@example(["x" * 5000] * 3 + ["<|><|>", "<|"] * 40 + ["x" * 5000, "<|>"], "<|>")
+def test_a_separator_that_is_rare_is_found_wherever_it_is(parts, separator):
+    text, separator = "".join(parts).encode(), separator.encode()
+
+    assert split_at(separator, text) == text.split(separator)

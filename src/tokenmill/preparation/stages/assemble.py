@@ -5,7 +5,8 @@ shard is one task. For `pretokenize.py`, all ids go into one `.npy` instead.
 """
 
 import io
-from itertools import chain
+from collections.abc import Iterator
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from tokenmill.base.atomic import new_file
 from tokenmill.preparation.planning.plan import CHUNK_BYTES, Plan, load_plan
 from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
 from tokenmill.preparation.stages.encode import load_parts
+from tokenmill.preparation.stages.parts import Part
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.shards.layout import ShardPlan, parts_between
 from tokenmill.shards.writer import ShardWriter, check_read_back
+
+TOKENS_AT_ONCE = 1 << 18  # what fits a cache is copied and hashed there
 
 
 def assemble_shard(out_dir: str, number: int) -> Receipt:
@@ -55,9 +59,7 @@ def _write_tokens(
         if not kept.any():
             continue
         place = begins  # in the shard; before it begins, or after it ends, nothing is written
-        for ids in described.token_arrays(plan):
-            if not kept.all():  # then its documents are in one array
-                ids = ids[np.repeat(kept, lengths)]
+        for ids in _kept_ids(plan, described, lengths, kept):
             writer.write(ids[max(0, -place) : max(0, length - place)])
             place += len(ids)
         stops = begins + np.cumsum(lengths[kept])
@@ -68,6 +70,26 @@ def _write_tokens(
     if cut:
         found = np.append(found, writer.num_tokens)  # the held-out part begins inside a document
     return found, cut
+
+
+def _kept_ids(
+    plan: Plan, part: Part, lengths: np.ndarray, kept: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Yield the ids of the documents of a part that are kept, some at a time."""
+    if kept.all():
+        for ids in part.token_arrays(plan):
+            yield from (
+                ids[start : start + TOKENS_AT_ONCE] for start in range(0, len(ids), TOKENS_AT_ONCE)
+            )
+        return
+    (ids,) = map(np.asarray, part.token_arrays(plan))  # of several documents
+    bounds = np.append(0, np.cumsum(lengths))
+    edges = bounds[np.flatnonzero(np.diff(kept, prepend=False, append=False))]
+    runs = [ids[start:stop] for start, stop in edges.reshape(-1, 2).tolist()]
+    # The first run that reaches beyond 0, TOKENS_AT_ONCE, 2 * TOKENS_AT_ONCE...
+    firsts = edges[1::2].searchsorted(np.arange(0, len(ids), TOKENS_AT_ONCE), side="right")
+    for first, last in pairwise(np.unique(np.append(firsts, len(runs))).tolist()):
+        yield np.concatenate(runs[first:last])
 
 
 def write_npy(plan: Plan, path: Path, dtype: np.dtype[Any]) -> int:

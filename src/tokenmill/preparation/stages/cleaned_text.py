@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import xxhash
 
 from tokenmill.base.atomic import new_file
-from tokenmill.base.hashing import hash_file, hash_open
+from tokenmill.base.hashing import hash_open
 from tokenmill.errors import TokenmillError
 from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
 from tokenmill.preparation.planning.plan import Plan, load_plan
@@ -61,26 +62,27 @@ def hash_lines(out_dir: str, unit: int, search: Search, keep_text: bool) -> Rece
     long_line = plan.settings.long_line
     counts = {"lines": 0, "bytes_in": 0}
     kept: list[dict[str, Any]] = []
+    digest = xxhash.xxh3_128()
 
     def hashed(text: IO[bytes] | None) -> Iterator[Hashed]:
         for chunk in plan.workspace.noting(unit, cleaned_chunks(plan, unit)):
             which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
             if text is not None:
-                kept.append(keep_chunk(text, chunk))
+                kept.append(keep_chunk(text, chunk, digest))
             # An ordinal is the number of a line in the unit.
             ordinals = np.flatnonzero(which) + counts["lines"]
             yield hash_selected(chunk.lines, which), ordinals
             counts["lines"] += len(chunk.lines)
             counts["bytes_in"] += chunk.bytes_in
 
-    path = kept_file(plan, unit)
-    with naming_source(plan, unit), new_file(path) if keep_text else nullcontext() as text:
+    kept_text = new_file(kept_file(plan, unit)) if keep_text else nullcontext()
+    with naming_source(plan, unit), kept_text as text:
         num_hashes = search.write_hashes(plan.workspace, number, hashed(text))
     facts = {
         "hashes": num_hashes,
         "counts": counts,
         "kept": kept,
-        "kept_hash": hash_file(path) if keep_text else None,
+        "kept_hash": digest.hexdigest() if keep_text else None,
     }
     return plan.workspace.leave_receipt("lines", str(number), [f"{number}.hashes"], facts)
 

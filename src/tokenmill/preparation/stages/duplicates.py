@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TypeVar
 
@@ -145,25 +146,21 @@ class Search:
         folder = workspace.path(self.stage, "")
         name = f"search-{partition}"
         num_parts = self.num_hashes // self.partitions // HASHES_AT_ONCE + 1
-        with (
-            new_file(folder / f"{name}.places") as file,  # and its folder, where nothing was hashed
-            TemporaryFile(dir=folder) as hashes,
-            TemporaryFile(dir=folder) as places,
-        ):
-            units = range(self.num_units)
-            slices = (self._read_hashes(workspace, unit, partition) for unit in units)
-            _spread(slices, hashes, num_parts, lambda rows: rows[:, 1] % num_parts)
-            parts = (read_bucket(hashes, num_parts, ROW_WORDS, n) for n in range(num_parts))
-            _spread(
-                map(self._repeated_places, parts),
-                places,
-                num_parts,
-                lambda found: (found[:, 0] >> ORDINAL_BITS) * num_parts // self.num_units,
-            )
-            counts = np.zeros(self.num_units, np.int64)
-            for part in range(num_parts):
-                found = np.sort(read_bucket(places, num_parts, 1, part), axis=0)
-                file.write(found.data)
+        units = range(self.num_units)
+        slices = (self._read_hashes(workspace, unit, partition) for unit in units)
+        parts = _in_parts(slices, folder, num_parts, ROW_WORDS, lambda rows: rows[:, 1] % num_parts)
+        places = _in_parts(
+            map(self._repeated_places, parts),
+            folder,
+            num_parts,
+            1,
+            lambda found: (found[:, 0] >> ORDINAL_BITS) * num_parts // self.num_units,
+        )
+        counts = np.zeros(self.num_units, np.int64)
+        # Its folder is made with it, where nothing was hashed.
+        with new_file(folder / f"{name}.places") as file:
+            for found in places:
+                file.write(np.sort(found, axis=0).data)
                 found_in = (found[:, 0] >> ORDINAL_BITS).astype(np.int64)
                 counts += np.bincount(found_in, minlength=self.num_units)
             write_table(file, [np.append(0, np.cumsum(counts))])
@@ -203,17 +200,25 @@ class Search:
         return rows[find_on_other_side(hashes, are_held_out), 2:]
 
 
-def _spread(
+def _in_parts(
     rows: Iterable[np.ndarray],
-    file: IO[bytes],
+    folder: Path,
     num_parts: int,
+    width: int,
     part_of: Callable[[np.ndarray], np.ndarray],
-) -> None:
-    writer = BucketWriter(file, num_parts)
-    for batch in _in_batches(rows, len, HASHES_AT_ONCE):
-        joined = np.concatenate(batch)
-        writer.add(part_of(joined).astype(np.int64), joined)
-    writer.finish()
+) -> Iterator[np.ndarray]:
+    """Yield all rows, (n, width), part by part; a scratch file holds what memory should not."""
+    if num_parts == 1:
+        yield np.concatenate([np.empty((0, width), WORD), *rows])
+        return
+    with TemporaryFile(dir=folder) as file:
+        writer = BucketWriter(file, num_parts)
+        for batch in _in_batches(rows, len, HASHES_AT_ONCE):
+            joined = np.concatenate(batch)
+            writer.add(part_of(joined).astype(np.int64), joined)
+        writer.finish()
+        for part in range(num_parts):
+            yield read_bucket(file, num_parts, width, part)
 
 
 def _in_batches(

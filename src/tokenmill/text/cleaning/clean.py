@@ -90,10 +90,9 @@ def _odd_texts(texts: list[bytes]) -> list[int]:
 
 def _clean_lines(text: bytes) -> bytes:
     """Clean the lines that need it: few do, and a newline joins nothing before or after it."""
-    lines = text.split(b"\n")
+    lines = _CONTROLS_2.sub(b"", text).replace(_BYTE_ORDER_MARK, b"").split(b"\n")
     for number in _odd_texts(lines):
-        line = _CONTROLS_2.sub(b"", lines[number]).replace(_BYTE_ORDER_MARK, b"")
-        lines[number] = unicodedata.normalize("NFC", line.decode()).encode()
+        lines[number] = unicodedata.normalize("NFC", lines[number].decode()).encode()
     return b"\n".join(lines)
 
 

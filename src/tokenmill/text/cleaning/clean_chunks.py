@@ -1,7 +1,7 @@
 """Chunks between reading and encoding: cleaned, kept on disk, without their repeated lines.
 
-On disk are the texts of a chunk with a newline after each, and where each ends (8 bytes); then
-those of the next one.
+On disk are the texts of a chunk with a newline after each, where their lines end, and which line is
+the first of each text; then those of the next one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,12 +10,12 @@ from typing import IO, Any
 
 import numpy as np
 
+from tokenmill.base.hashing import Hasher
 from tokenmill.base.human import one_line
 from tokenmill.text.cleaning.clean import clean
 from tokenmill.text.cleaning.line_work import (
     Lines,
     find_lines,
-    lines_of,
     lines_that_count,
     with_surplus_empty_lines,
     without_lines,
@@ -132,15 +132,24 @@ def shorten(text: str, start: int = 0) -> str:
     return f'"{left}{one_line(text[start:stop])}{right}"'
 
 
-def keep_chunk(file: IO[bytes], chunk: CleanChunk) -> dict[str, Any]:
+def keep_chunk(file: IO[bytes], chunk: CleanChunk, digest: Hasher) -> dict[str, Any]:
     """Write the texts of a chunk, and return what `read_kept` must know to read it again."""
     lines = chunk.lines
-    file.write(lines.whole)
-    file.write(lines.ends.astype("<u8").data)
-    facts = asdict(chunk.facts)
+    dtype = np.min_scalar_type(len(lines.whole))
+    numbers = (lines.stops, lines.first_of_text)
+    for data in (lines.whole, *(some.astype(dtype).tobytes() for some in numbers)):
+        file.write(data)
+        digest.update(data)
+    facts = vars(chunk.facts).copy()
     del facts["texts"], facts["shortened"]
+    facts["places"] = list(map(asdict, facts["places"]))
     facts["by_source"] = list(facts["by_source"].items())
-    return {"num_bytes": len(lines.whole), "num_texts": len(lines.ends), "facts": facts}
+    return {
+        "num_bytes": len(lines.whole),
+        "num_lines": len(lines),
+        "num_texts": len(lines.ends),
+        "facts": facts,
+    }
 
 
 def read_kept(file: IO[bytes], known: dict[str, Any]) -> CleanChunk:
@@ -151,5 +160,9 @@ def read_kept(file: IO[bytes], known: dict[str, Any]) -> CleanChunk:
     facts["by_source"] = dict(facts["by_source"])
     facts["places"] = [BadInputPlace(**place) for place in facts["places"]]
     whole = file.read(known["num_bytes"])
-    ends = np.frombuffer(file.read(8 * known["num_texts"]), "<i8")
-    return CleanChunk(Chunk([], **facts), lines_of(whole, ends), {})
+    dtype = np.min_scalar_type(len(whole))
+    stops, firsts = (
+        np.frombuffer(file.read(count * dtype.itemsize), dtype).astype(np.int64)
+        for count in (known["num_lines"], known["num_texts"] + 1)
+    )
+    return CleanChunk(Chunk([], **facts), Lines(whole, stops, firsts), {})

@@ -50,13 +50,10 @@ class Lines:
 
 def find_lines(texts: list[bytes]) -> Lines:
     """All lines of the texts."""
-    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-    return lines_of(b"\n".join([*texts, b""]), np.cumsum(sizes + 1) - 1)
-
-
-def lines_of(whole: bytes, ends: np.ndarray) -> Lines:
-    """All lines of the texts that end at `ends`, each with a newline after it."""
+    whole = b"\n".join([*texts, b""])
     (stops,) = (np.frombuffer(whole, np.uint8) == _NEWLINE).nonzero()
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    ends = np.cumsum(sizes + 1) - 1
     return Lines(whole, stops, np.concatenate(([0], stops.searchsorted(ends) + 1)))
 
 

@@ -13,7 +13,8 @@ _LEADING_BLANK_LINES = re.compile(rb"(?:" + _BLANK + rb"\n)+")
 _BLANK_END = re.compile(rb"\n(?=(" + _BLANK + rb"\n))")
 _BLANK_LAST_LINE = re.compile(rb"(?:\A|\n)" + _BLANK + rb"\Z")
 _NO_BLANK = re.compile(_BLANK + rb"[^ \t\r\n]|[ \t\r]{%d}" % (BLANK_LIMIT + 1))
-
+SAMPLE_BYTES = 4096
+RARE_BYTES = 1024  # a byte is rare that is there once in so many
 
 CUT_TEXT_FILES = 'details=Details(document_is="line") or Details(document_is="paragraph")'
 """What errors and notes advise, where a text file is to be more than one document."""
@@ -92,8 +93,33 @@ class BySeparator(DocumentRule):
         return self._around(window, at) < 0 and not window.startswith(self._separator, at)
 
     def split(self, text: bytes, *, fresh: bool) -> tuple[list[bytes], bytes]:
-        parts = text.split(self._separator)
+        parts = split_at(self._separator, text)
         return parts, parts.pop()
+
+
+def split_at(separator: bytes, text: bytes) -> list[bytes]:
+    """Return text.split(separator), in half the time where a byte of the separator is rare.
+
+    Python looks for a single byte many at a time; each that is found takes some Python.
+    """
+    sample = text[:SAMPLE_BYTES]
+    rare = min(set(separator), key=sample.count)
+    num_tries = len(text) // RARE_BYTES if sample.count(rare) * RARE_BYTES <= len(sample) else 0
+    before = separator.index(rare)
+    parts = list[bytes]()
+    done = 0
+    at = before
+    for _ in range(num_tries):
+        at = text.find(rare, at)
+        if at < 0:
+            return [*parts, text[done:]]
+        if text.startswith(separator, at - before):
+            parts.append(text[done : at - before])
+            done = at - before + len(separator)
+            at = done + before
+        else:
+            at += 1
+    return parts + text[done:].split(separator)
 
 
 class ByParagraph(DocumentRule):
