@@ -9,13 +9,15 @@
     cd tests && python -m mutants --named         # those chosen by hand
     cd tests && python -m mutants --drawn 20 --seed 7
     cd tests && python -m mutants --drawn 100 --first 40 --stop 60
+    cd tests && python -m mutants --go_on --results FILE    # what is new since FILE was made
 
 The tests that run the changed line come first, the quickest of them before all others; then the
 tests of the file and its room, promises and faults, and the rooms that import it, until one fails.
 That test must fail once more, and pass without the defect; if not, it is kept as unsure, and the
 others go on. Of a defect in equal.json, only the tests that run its line are tried.
 Results go to bench/results/mutants.json with the commit; the exit code is 1 if a defect that is not
-in equal.json went unnoticed.
+in equal.json went unnoticed. With --go_on, a row of these results is kept, with its commit, where
+neither the file of the defect nor that of the test which noticed it has changed.
 """
 
 import argparse
@@ -60,12 +62,13 @@ def main() -> None:
         drawn = draw(count, given.seed)[given.first : given.stop]
         defects += [(f"drawn with seed {given.seed}", defect) for defect in drawn]
     commit = git("describe", "--always", "--dirty")
+    kept = kept_rows(given.results) if given.go_on else {}
     rows = []
     with (
         tempfile.TemporaryDirectory(dir=given.folder) as name,
         ThreadPoolExecutor(COPIES) as threads,
     ):
-        campaign = Campaign(Path(name), only_those_that_run_it=given.quick)
+        campaign = Campaign(Path(name), kept, commit, only_those_that_run_it=given.quick)
         for row in threads.map(campaign.try_defect, *zip(*defects, strict=True)):
             rows.append(row)
             ended = row["noticed_by"] or row.get("equal") or "NOT NOTICED"
@@ -88,6 +91,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="leave out those before it")
     parser.add_argument("--stop", type=int, help="leave out those from it on")
     parser.add_argument("--quick", action="store_true", help="only the tests that run the line")
+    parser.add_argument("--go_on", action="store_true", help="keep results that still hold")
     parser.add_argument("--folder", type=Path, help="where the copy of the tree is made")
     parser.add_argument("--results", type=Path, help="the file that results are kept in")
     return parser.parse_args()
@@ -110,7 +114,11 @@ def summary(commit: str, rows: list[dict]) -> dict[str, object]:
 class Campaign:
     """Tries defects in copies of the tree, each of them in whatever copy is free."""
 
-    def __init__(self, folder: Path, only_those_that_run_it: bool) -> None:
+    def __init__(
+        self, folder: Path, kept: dict[str, dict], commit: str, only_those_that_run_it: bool
+    ) -> None:
+        self._kept = kept
+        self._commit = commit
         self._quick = only_those_that_run_it
         self._copies: SimpleQueue[Copy] = SimpleQueue()
         for number in range(COPIES):
@@ -119,11 +127,14 @@ class Campaign:
 
     def try_defect(self, kind: str, defect: Defect) -> dict[str, object]:
         """Return what is kept of a defect: the test that noticed it."""
+        if defect.name in self._kept:
+            return self._kept[defect.name]
         began = time.monotonic()
         copy = self._copies.get()
         noticed_by, unsure = copy.try_defect(defect, self._groups(defect))
         self._copies.put(copy)
         row = {"kind": kind, "defect": defect.name, "noticed_by": noticed_by}
+        row["commit"] = self._commit
         if noticed_by is None and defect.name in EQUAL:
             row["equal"] = EQUAL[defect.name]
         if unsure:
@@ -269,6 +280,18 @@ def importers(room: str) -> list[str]:
         if other != room and re.search(rf"(?:from|import) {re.escape(asked)}\b", path.read_text()):
             found.add(other)
     return sorted(found)
+
+
+def kept_rows(results: Path) -> dict[str, dict]:
+    """Rows of a former run, by defect: its file, and the test that noticed it, are as they were."""
+    rows = json.loads(results.read_text())["defects"]
+    return {row["defect"]: row for row in rows if row["noticed_by"] and _is_as_it_was(row)}
+
+
+def _is_as_it_was(row: dict[str, str]) -> bool:
+    paths = [row["defect"].partition(": ")[0], row["noticed_by"].partition("::")[0]]
+    compared = ["git", "diff", "--quiet", row["commit"], "--", *paths]
+    return subprocess.run(compared, cwd=ROOT).returncode == 0
 
 
 def git(*arguments: str) -> str:
