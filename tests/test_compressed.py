@@ -212,6 +212,20 @@ def test_verify_says_of_compressed_shards_what_it_says_of_plain_ones(both):
     assert tokenmill.verify(both / "packed").traps == tokenmill.verify(both / "plain").traps
 
 
+def test_shards_that_end_with_a_frame_are_read_to_their_end(tmp_path):
+    ids = np.random.default_rng(1).integers(0, 256, 2_097_152).astype(np.uint16)
+    np.save(tmp_path / "ids.npy", ids)
+    options = {"tokenizer": "bytes", "tokens_per_shard": 1_048_576, "allow_lost_documents": True}
+    tokenmill.convert(
+        tmp_path / "ids.npy", tmp_path / "packed", to="tokenmill", compress="zstd:1", **options
+    )
+
+    data = tokenmill.open(tmp_path / "packed", "all")
+
+    for stop in (524_288, 1_048_576, 2_097_152):
+        assert np.array_equal(data[stop - 5 : stop], ids[stop - 5 : stop])
+
+
 def test_what_does_not_fit_into_the_cache_is_held_in_memory(large, tmp_path):
     data = tokenmill.open(large / "packed", "all", cache_dir=tmp_path, cache_bytes=1 << 20)
     reader = data.span_reader(ANYWHERE, IdCheck(data, BatchForm(dtype="uint16")))

@@ -130,6 +130,16 @@ def test_what_was_dropped_is_a_note_and_not_good(tmp_path):
         assert "All that was read is in the dataset" in page
 
 
+def test_of_what_was_dropped_duplicates_are_counted_apart(tmp_path):
+    rows = [*(f"text {n} of them, all different" for n in range(9)), "", "", "", "", ""]
+    (tmp_path / "a.jsonl").write_text(
+        "".join(json.dumps({"text": row}) + "\n" for row in [*rows, *rows[:2]])
+    )
+    prepare(tmp_path / "a.jsonl", tmp_path / "out", dedup="documents", tokenizer="bytes", workers=1)
+
+    assert "2 of 16 documents dropped as duplicates" in report(str(tmp_path / "out"))
+
+
 def test_equal_documents_are_explained_and_shown(tmp_path):
     rows = ["a\nb", "c", "c", "a\nb", "c", *(f"text {n} of them, all different" for n in range(9))]
     path = tmp_path / "a.jsonl"
