@@ -59,7 +59,7 @@ faults: $(VENV)/dev.stamp
 	cd tests && ../$(BIN)/python -m faults --results ../bench/results/faults.json
 	TOKENMILL_EDIT_SCRIPTS=10000 $(BIN)/python -m pytest -q tests/edits/test_edit_scripts.py
 
-# Some hours: defects are put into a copy of the code, one by one; some test must notice each.
+# About an hour: defects are put into copies of the code, one by one; some test must notice each.
 mutants: $(VENV)/dev.stamp
 	cd tests && ../$(BIN)/python -m mutants --results ../bench/results/mutants.json
 

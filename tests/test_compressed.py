@@ -19,8 +19,12 @@ from small_corpus import write_corpus
 from system_faults import RENAMES, injecting, needs_strace, small_disk
 
 import tokenmill
+from tokenmill.batches import BatchForm
+from tokenmill.batches.id_check import IdCheck
 from tokenmill.errors import CorruptShardError, FormatError, TokenmillError, TruncatedShardError
 from tokenmill.order.blocks import Blocks
+from tokenmill.order.order import ANYWHERE
+from tokenmill.order.spans import whole_rows
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import verify
 
@@ -206,6 +210,33 @@ def test_inspect_says_what_compression_saves(both):
 
 def test_verify_says_of_compressed_shards_what_it_says_of_plain_ones(both):
     assert tokenmill.verify(both / "packed").traps == tokenmill.verify(both / "plain").traps
+
+
+def test_shards_that_end_with_a_frame_are_read_to_their_end(tmp_path):
+    ids = np.random.default_rng(1).integers(0, 256, 2_097_152).astype(np.uint16)
+    np.save(tmp_path / "ids.npy", ids)
+    options = {"tokenizer": "bytes", "tokens_per_shard": 1_048_576, "allow_lost_documents": True}
+    tokenmill.convert(
+        tmp_path / "ids.npy", tmp_path / "packed", to="tokenmill", compress="zstd:1", **options
+    )
+
+    data = tokenmill.open(tmp_path / "packed", "all")
+
+    for stop in (524_288, 1_048_576, 2_097_152):
+        assert np.array_equal(data[stop - 5 : stop], ids[stop - 5 : stop])
+
+
+def test_what_does_not_fit_into_the_cache_is_held_in_memory(large, tmp_path):
+    data = tokenmill.open(large / "packed", "all", cache_dir=tmp_path, cache_bytes=1 << 20)
+    reader = data.span_reader(ANYWHERE, IdCheck(data, BatchForm(dtype="uint16")))
+    starts = np.arange(0, 3_000_000, 100_000)
+    rows = np.empty((len(starts), 50), np.uint16)
+
+    reader.read(whole_rows(starts, 50), rows)
+
+    ids = np.load(large / "ids.npy")
+    assert rows.tolist() == [ids[start : start + 50].tolist() for start in starts]
+    assert all(frame in reader for frame in range(7))
 
 
 def test_a_damaged_file_in_the_cache_is_unpacked_again(both, tmp_path):

@@ -1,5 +1,6 @@
 """A lock is held by a process that is alive, and by one only."""
 
+import fcntl
 import json
 import os
 import signal
@@ -10,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tokenmill.base.lock import hold_lock, is_held, process_start, refuse_locked
+from tokenmill.base.lock import (
+    hold_lock,
+    is_held,
+    process_start,
+    refuse_locked,
+    wait_for_others,
+)
 from tokenmill.errors import LockedError
 
 HOLD = """if True:
@@ -115,3 +122,14 @@ def test_a_dead_process_has_no_start():
     process.wait()
     assert process_start(process.pid) is None
     assert process_start(os.getpid()) is not None
+
+
+def test_whoever_makes_a_file_keeps_others_from_it_until_it_is_made(tmp_path):
+    with (
+        wait_for_others(tmp_path / "index.bin"),
+        open(tmp_path / "index.lock") as lock,
+        pytest.raises(BlockingIOError),
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    assert os.listdir(tmp_path) == []

@@ -1,7 +1,9 @@
 """Gathering rows: the same tokens as plain slices, whatever the shards, backend and dtype."""
 
+import multiprocessing
 import shutil
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -67,21 +69,53 @@ def test_rows_may_end_with_the_very_last_token_and_start_with_the_first(in_shard
 def test_rows_are_the_same_however_few_runs_may_be_held(monkeypatch, with_kernel, max_open, out):
     if not with_kernel:
         monkeypatch.setattr(kernel, "compiled", None)
-    edges = np.arange(0, 1001, 50)
     opened = []
 
     def array_of(run):
         opened.append(run)
         return IDS[run * 50 : (run + 1) * 50]
 
-    ids = SimpleNamespace(largest=65_535, end_of_text=None, comes_before=False)
-    reader = RunReader(edges, IDS.dtype, array_of, max_open, ids)
+    reader = in_runs_of_50(array_of, max_open)
     rows = np.empty((len(STARTS), 33), out)
 
     reader.read(whole_rows(STARTS, 33), rows)
 
     assert rows.tolist() == plain(STARTS, 33)
     assert len(opened) == 20 or max_open < 20
+    assert sum(run in reader for run in range(20)) <= max_open
+
+
+def in_runs_of_50(array_of, max_open):
+    ids = SimpleNamespace(largest=65_535, end_of_text=None, comes_before=False)
+    return RunReader(np.arange(0, 1001, 50), IDS.dtype, array_of, max_open, ids)
+
+
+def test_a_process_that_is_forked_while_another_thread_reads_does_not_wait_for_it():
+    is_reading, may_go_on = threading.Event(), threading.Event()
+
+    def array_of(run):
+        if run == 0:
+            is_reading.set()
+            may_go_on.wait()
+        return IDS[run * 50 : (run + 1) * 50]
+
+    def read(start):
+        rows = np.empty((1, 33), np.uint16)
+        reader.read(whole_rows(np.array([start]), 33), rows)
+        assert rows.tolist() == plain([start], 33)
+
+    reader = in_runs_of_50(array_of, 3)
+    thread = threading.Thread(target=read, args=[0])
+    thread.start()
+    is_reading.wait()
+    forked = multiprocessing.get_context("fork").Process(target=read, args=[50])
+    forked.start()
+    forked.join(20)
+    forked.kill()
+    may_go_on.set()
+    thread.join()
+
+    assert forked.exitcode == 0
 
 
 def test_an_array_in_memory_is_gathered_alike():

@@ -1,12 +1,14 @@
 """Every command says what it did in the same three ways: words, --quiet, --json."""
 
 import json
+import os
 import pydoc_data.topics
 import subprocess
 import sys
 
 import click
 import flat
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -100,6 +102,25 @@ def all_commands(path, command):
         return
     for name in command.list_commands(None):
         yield from all_commands(f"{path} {name}".strip(), command.get_command(None, name))
+
+
+@pytest.mark.parametrize("count", [5, 50000])
+def test_a_reader_that_goes_away_is_no_error(tmp_path, count):
+    """As `tokenmill show ... | head` is: nothing is said, though there is more to print."""
+    np.arange(50000, dtype="<u2").tofile(tmp_path / "train.bin")
+    reads, writes = os.pipe()
+    os.close(reads)
+    arguments = f"show tokens {tmp_path}/train.bin 0:{count} --ids --dtype uint16 --limit 50000"
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tokenmill", *arguments.split()],
+        stdout=writes,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writes)
+
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_no_command_is_without_them():

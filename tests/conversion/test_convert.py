@@ -22,6 +22,7 @@ from system_faults import RENAMES, injecting, needs_strace
 
 import tokenmill
 from tokenmill.cli import main
+from tokenmill.conversion.conversion import Conversion
 from tokenmill.conversion.convert import convert, new_folder
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import (
@@ -31,7 +32,7 @@ from tokenmill.errors import (
     TokenizerMismatchError,
     TokenmillError,
 )
-from tokenmill.formats.format import WRITABLE
+from tokenmill.formats.format import WRITABLE, format_to_write
 from tokenmill.shards.verify import verify
 
 WRITABLE = WRITABLE
@@ -228,6 +229,15 @@ class TestCompressedMds:
 
         assert documents_of(tokenmill.open(tmp_path / "out", "all")) == DOCUMENTS
 
+    def test_what_is_damaged_in_the_cache_is_unpacked_again(self, tmp_path):
+        assert documents_of(tokenmill.open(DATA / "mds_zstd", cache_dir=tmp_path)) == DOCUMENTS
+        for path in tmp_path.glob("*.bin"):
+            other = path.with_suffix(".other")
+            other.write_bytes(bytes(path.stat().st_size))
+            other.replace(path)  # writing to a mapped file may kill its reader
+
+        assert documents_of(tokenmill.open(DATA / "mds_zstd", cache_dir=tmp_path)) == DOCUMENTS
+
     def test_it_opens_through_the_cache_and_is_the_unpacked_dataset(self, tmp_path):
         convert(DATA / "mds_zstd", tmp_path / "plain", to="mds", cache_dir=tmp_path / "cache")
         data = tokenmill.open(DATA / "mds_zstd", cache_dir=tmp_path / "cache")
@@ -405,6 +415,13 @@ class TestRefusals:
 
 
 class TestWholeOrNotThere:
+    @pytest.mark.parametrize("to", WRITABLE)
+    def test_every_file_is_synced(self, tmp_path, ours, synced, to):
+        convert(ours, tmp_path / "out", to=to)
+
+        written = [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()]
+        assert [name for name in written if not any(name in path for path in synced)] == []
+
     def test_a_failed_conversion_leaves_nothing(self, tmp_path, ours):
         (ours / "train" / "shard_00003.ends").write_bytes(bytes(8 * 2))
 
@@ -580,6 +597,22 @@ class TestTheProjectsReadIt:
             assert path.stat().st_size == 1024 + 2 * header[2]
             stream += np.fromfile(path, "<u2", offset=1024).tolist()
         assert stream == [t for document in SPLITS["train"] for t in [50256, *document[:-1]]]
+
+
+@pytest.mark.parametrize(
+    ("num_tokens", "size"),
+    [(10**11, 10**7), (10**11 + 1, 2 * 10**7), (2 * 10**11 + 1, 4 * 10**7)],
+)
+def test_shards_of_large_data_are_larger_so_that_there_are_at_most_10_000(
+    tmp_path, num_tokens, size
+):
+    (tmp_path / "train.bin").touch()
+    os.truncate(tmp_path / "train.bin", 2 * num_tokens)  # a hole: no disk is used
+    data = tokenmill.open(tmp_path / "train.bin", "all", dtype="uint16", tokenizer="gpt2")
+
+    asked = Conversion(data, format_to_write("tokenmill"), None, None, False, False, None)
+
+    assert asked.tokens_per_shard == size
 
 
 def test_the_command_says_what_it_wrote(tmp_path, ours, capsys):

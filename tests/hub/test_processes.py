@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
@@ -28,6 +29,22 @@ download(folder=sys.argv[1], progress=False, retry=Retry(first_wait=0.01))
 def start_child(folder):
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.Popen([sys.executable, "-c", CHILD, str(folder)], env=env)
+
+
+def test_a_folder_that_may_only_be_read_does_without_records():
+    """Nobody may make a folder in /sys, whether it is mounted to be read only or not."""
+    files = CheckedFiles(Path("/sys"), REPO)
+
+    files.note_commit("main", "0" * 40, [])
+
+    assert files.commit_of("main") == ("", [])
+
+
+def test_a_record_that_cannot_be_written_for_another_reason_is_an_error(tmp_path):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(NotADirectoryError):
+        CheckedFiles(tmp_path / "file", REPO).note_commit("main", "0" * 40, [])
 
 
 def test_killed_in_the_middle_the_next_run_fetches_what_is_missing(hub, shards, tmp_path):

@@ -140,6 +140,16 @@ def test_an_input_as_small_as_the_sample_is_read_whole_whatever_its_lines(texts)
     assert found.text_bytes == found.bytes_in == size
 
 
+def test_a_sample_of_one_file_is_of_a_few_places(tmp_path):
+    """A part of 256 KiB for each letter: two of them are half a megabyte."""
+    parts = (((letter * 31 + "\n") * 8192).encode() for letter in "abcdefgh")
+    (tmp_path / "a.txt").write_bytes(b"".join(parts))
+
+    one, _ = compare_tokenizers("bytes", "gpt2", tmp_path / "a.txt", sample=512 << 10).tokenizers
+
+    assert one.used_ids <= 5  # a place may be across two parts; and the newline
+
+
 def test_mistakes_are_named(texts):
     (texts / "empty.txt").write_text("")
     with pytest.raises(BadInputError, match="no text"):

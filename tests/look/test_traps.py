@@ -336,6 +336,15 @@ def test_ids_of_another_tokenizer_are_named(tmp_path, docs):
     assert "wrong-tokenizer" in names(tmp_path / "d")
 
 
+def test_the_text_of_ids_of_another_tokenizer_is_shown(tmp_path, docs):
+    letters = np.concatenate(build.encoded([letter.encode() for letter in "a zebra "]))
+    build.ours(tmp_path / "d", {"train": [*docs["train"][:20], *[np.tile(letters, 200)] * 60]})
+
+    (found,) = [each for each in verify(tmp_path / "d").traps if each.name == "wrong-tokenizer"]
+
+    assert "zebra" in found.evidence
+
+
 def test_ids_of_a_byte_tokenizer_called_gpt2_are_named(tmp_path):
     docs = build.encoded(build.documents(100, seed=5), "bytes")
     path = one_file(tmp_path, joined(docs, eot=EOT).astype("<u2").tobytes())

@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "tokenmill"
+EQUAL: dict[str, str] = json.loads((Path(__file__).parent / "equal.json").read_text())
 
 COMPARED: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Lt: ("<", "<="),
@@ -43,13 +45,22 @@ class Defect:
     """Its first character; -1: the text is there once."""
 
     @property
+    def line(self) -> int:
+        """The number of its first line, from 1."""
+        source = (ROOT / self.path).read_text()
+        return source.count("\n", 0, self._place(source)) + 1
+
+    @property
     def name(self) -> str:
         """The line with its defect: what a reader looks for, and what stays when lines move."""
+        if self.start < 0:
+            return f"{self.path}: {_one_line(self.new) or 'nothing'} # {_one_line(self.old)}"
         source = (ROOT / self.path).read_text()
-        start = source.index(self.old) if self.start < 0 else self.start
+        start = self._place(source)
         first = source.rfind("\n", 0, start) + 1
         rest = source[start + len(self.old) :].partition("\n")[0]
-        return f"{self.path}: {_one_line(source[first:start] + self.new + rest)}"
+        gone = f" # {self.old}" if self.new == "pass" else ""
+        return f"{self.path}: {_one_line(source[first:start] + self.new + rest + gone)}"
 
     def apply(self, root: Path) -> None:
         """Put the defect into the tree at `root`."""
@@ -59,12 +70,11 @@ class Defect:
             raise ValueError(
                 f"{self.path} has {self.old!r} {source.count(self.old)} times, not once"
             )
-        start = source.index(self.old) if self.start < 0 else self.start
+        start = self._place(source)
         path.write_text(source[:start] + self.new + source[start + len(self.old) :])
 
-    def revert(self, root: Path) -> None:
-        """Take the file from the repository again."""
-        (root / self.path).write_bytes((ROOT / self.path).read_bytes())
+    def _place(self, source: str) -> int:
+        return source.index(self.old) if self.start < 0 else self.start
 
 
 def named() -> list[Defect]:

@@ -13,7 +13,8 @@ from look.build import ALL_FORMATS, EOT, documents, encoded, ours, raw
 from pages.conftest import SCRIPT
 from pages.read import Read
 
-from tokenmill.cli import tokenmill
+import tokenmill
+from tokenmill.cli import tokenmill as command
 from tokenmill.look.inspect import open_splits
 from tokenmill.look.token_sample import entropy
 from tokenmill.pages.health import QUESTIONS
@@ -87,6 +88,14 @@ def test_small_data_is_counted_exactly(folder, stream, texts):
     assert lengths[: len(texts)].tolist() == [len(ids) + 1 for ids in encoded(texts)]
 
 
+def test_lengths_are_of_all_splits_or_of_none(folder, tmp_path):
+    splits = open_splits(folder)
+    np.arange(999, dtype="<u2").tofile(tmp_path / "val.bin")
+    splits["more"] = tokenmill.open(tmp_path / "val.bin", "all", dtype="uint16")
+
+    assert lengths_of(splits) is None
+
+
 def test_what_is_on_the_page_is_so(page, stream):
     text = Read(page).text
     val = np.concatenate([np.append(ids, EOT) for ids in encoded(documents(12, seed=6))])
@@ -119,6 +128,16 @@ def test_what_was_dropped_is_a_note_and_not_good(tmp_path):
         assert f'<span class="mark large {kind}">{words}</span>' in page
         assert ("dropped </b>accounts: 7 lines seen before" in page) == (dedup == "lines")
         assert "All that was read is in the dataset" in page
+
+
+def test_of_what_was_dropped_duplicates_are_counted_apart(tmp_path):
+    rows = [*(f"text {n} of them, all different" for n in range(9)), "", "", "", "", ""]
+    (tmp_path / "a.jsonl").write_text(
+        "".join(json.dumps({"text": row}) + "\n" for row in [*rows, *rows[:2]])
+    )
+    prepare(tmp_path / "a.jsonl", tmp_path / "out", dedup="documents", tokenizer="bytes", workers=1)
+
+    assert "2 of 16 documents dropped as duplicates" in report(str(tmp_path / "out"))
 
 
 def test_equal_documents_are_explained_and_shown(tmp_path):
@@ -193,7 +212,7 @@ def test_without_a_tokenizer_ids_are_shown(tmp_path):
 def test_the_command_writes_the_file_whole(folder, page, tmp_path):
     out = tmp_path / "page.html"
 
-    done = CliRunner().invoke(tokenmill, ["view", str(folder), "--save", str(out)])
+    done = CliRunner().invoke(command, ["view", str(folder), "--save", str(out)])
 
     assert done.exit_code == 0, done.output
     assert out.read_text() == page
@@ -204,7 +223,7 @@ def test_the_command_writes_the_file_whole(folder, page, tmp_path):
 def test_a_page_is_refused_before_the_work_where_its_folder_is_missing(folder, tmp_path, words):
     out = tmp_path / "nowhere" / "page.html"
 
-    done = CliRunner().invoke(tokenmill, words.format(folder, out).split())
+    done = CliRunner().invoke(command, words.format(folder, out).split())
 
     assert done.exit_code == 2
     assert f"there is no folder {out.parent}; make it first: mkdir -p {out.parent}" in done.output

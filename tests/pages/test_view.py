@@ -1,6 +1,6 @@
 """What the pages show is what is in the files."""
 
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 import numpy as np
 import pytest
@@ -20,6 +20,15 @@ def test_a_document_is_shown_token_by_token(client, texts):
         assert page.ids == [*encoded(texts)[number].tolist(), EOT]
     assert "document 117 of 118" in page.text
     assert "the same ids" in page.text
+
+
+@pytest.mark.parametrize(("number", "around"), [(0, (None, 1)), (60, (59, 61)), (117, (116, None))])
+def test_the_documents_before_and_after_are_linked(client, number, around):
+    page = client.page(f"/document?n={number}")
+
+    for rel, other in zip(("prev", "next"), around, strict=True):
+        query = urlsplit(page.rel(rel) or "").query
+        assert parse_qs(query).get("n") == (None if other is None else [str(other)])
 
 
 def test_a_script_in_a_document_is_text(client):

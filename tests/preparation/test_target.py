@@ -147,6 +147,29 @@ def test_an_unfinished_one_of_which_little_was_done_gives_way(corpus, texts, sma
     assert_nothing_stray(out)
 
 
+@pytest.mark.parametrize(("missing", "happens"), [(0, "it is refused"), (4096, "it gives way")])
+def test_an_unfinished_one_of_64_mib_is_refused_and_of_less_gives_way(
+    texts, tmp_path, missing, happens
+):
+    out = tmp_path / "out"
+    with pytest.raises(StoppedHereError):
+        prepare(texts, out, **BYTES, progress=StopAtFirstStage())
+    work = out / ".preparation"
+    here = sum(path.stat().st_size for path in work.rglob("*") if path.is_file())
+    encoded = work / "units" / "0.0.tokens"
+    encoded.parent.mkdir(exist_ok=True)
+    encoded.touch()
+    os.truncate(encoded, (64 << 20) - here - missing)  # a hole: no disk is used
+
+    if happens == "it is refused":
+        with pytest.raises(SettingsMismatchError, match="clean   False -> True"):
+            prepare(texts, out, **BYTES, clean=True)
+        assert encoded.stat().st_size == (64 << 20) - here
+    else:
+        prepare(texts, out, **BYTES, clean=True)
+        assert manifest(out)["settings"]["clean"] is True
+
+
 def test_a_mistyped_setting_can_be_corrected_in_the_same_folder(texts, tmp_path):
     """As after `--text_field bodi`: the text files were read before, the JSON lines were not."""
     (texts / "d.jsonl").write_text('{"body": "This is the text of a line."}\n' * 3)
@@ -298,6 +321,15 @@ def test_a_lock_that_nobody_holds(texts, tmp_path, left):
     (out / ".preparation" / "lock").write_bytes(left)
     prepare(texts, out, **BYTES)
     assert_nothing_stray(out)
+
+
+def test_shards_are_on_the_disk_before_the_manifest_has_its_name(texts, tmp_path, synced):
+    prepare(texts, tmp_path / "out", **BYTES, tokens_per_shard=50)
+
+    shards = {str(path) for path in (tmp_path / "out").rglob("*.bin")}
+    before = [place for place, path in enumerate(synced) if path == str(tmp_path / "out")]
+    assert len(shards) > 3
+    assert shards <= set(synced[: before[-1]])
 
 
 def test_a_folder_of_something_else(texts, tmp_path):

@@ -18,7 +18,7 @@ from tokenmill.shards.manifest import (
     SplitEntry,
     TokenizerEntry,
 )
-from tokenmill.shards.verify import verify
+from tokenmill.shards.verify import share_of, verify
 
 END = 99
 HEX = "0" * 32
@@ -206,6 +206,11 @@ def test_files_that_are_not_in_the_manifest_are_listed_but_are_no_error(folder):
     names = [".preparation", "notes.txt", "train/.shard_00000.bin.12-ab.tmp"]
     assert [f.file for f in findings] == names
     assert not any(f.is_error for f in findings)
+
+
+@pytest.mark.parametrize(("subset", "share"), [("100%", 1), ("50%", 0.5), ("0.5%", 0.005)])
+def test_a_percentage_is_a_share(subset, share):
+    assert share_of(subset) == share
 
 
 def test_a_subset_is_the_same_part_every_time(tmp_path):

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -173,6 +174,13 @@ def test_an_object_that_is_replaced_while_it_is_read_is_noticed(bucket):
 
         with pytest.raises(DownloadError, match="412"):
             file.read(10)
+
+
+def test_the_time_of_an_object_is_that_of_its_last_change(bucket):
+    objects.put(f"{bucket}/new", b"text")
+
+    age = time.time() - objects.stat(f"{bucket}/new").modified_ns / 10**9
+    assert abs(age) < 3600  # a clock of another machine may be wrong
 
 
 def test_a_missing_object_or_bucket_is_named(bucket):

@@ -17,6 +17,7 @@ import tokenmill
 from tokenmill.errors import CorruptShardError, NotADatasetError, TokenmillError
 from tokenmill.order.blocks import Blocks
 from tokenmill.reading.shard_cache import ShardCache
+from tokenmill.shards.manifest import Manifest
 from tokenmill.stores import objects
 
 _uploaded = {}
@@ -146,6 +147,11 @@ def test_an_object_that_is_not_what_the_manifest_says_is_never_used(bucket, on_d
         data.tokens(0, 10)
 
     assert not [name for name in os.listdir(cache["cache_dir"]) if not name.endswith(".block")]
+
+
+def test_an_address_without_a_manifest_is_named(bucket):
+    with pytest.raises(NotADatasetError, match=f"there is no {bucket}/nothing/dataset_metadata"):
+        Manifest.load(f"{bucket}/nothing")
 
 
 def test_a_file_that_was_damaged_in_the_cache_is_fetched_again(in_bucket, on_disk, cache):

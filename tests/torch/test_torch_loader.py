@@ -1,5 +1,7 @@
 """TorchLoader: the core's batches as tensors, nothing added and nothing lost."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -25,6 +27,16 @@ def test_the_tensors_are_the_arrays_of_the_core():
         assert inputs.dtype == torch.int64
         assert np.array_equal(inputs.numpy(), batch.inputs)
         assert np.array_equal(targets.numpy(), batch.targets)
+
+
+def test_leaving_a_with_block_ends_the_thread_that_reads_ahead():
+    before = set(threading.enumerate())
+
+    with TorchLoader(numbered(), batch_size=4, block_size=16) as loader:
+        next(loader)
+        assert set(threading.enumerate()) > before
+
+    assert set(threading.enumerate()) == before
 
 
 def test_inputs_and_targets_share_no_memory():

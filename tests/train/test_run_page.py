@@ -87,3 +87,13 @@ def test_numbers_of_edits_that_are_close_to_each_other_are_one_label(count):
     assert named == list(range(1, count + 3))
     lines = [line for line in sources.iter("line") if line.get("class") == "edit"]
     assert len(lines) == count + 2
+
+
+@pytest.mark.parametrize(("end", "stretches"), [(15, 1), (400, 25), (3000, 80)])
+def test_shares_are_drawn_in_stretches_of_128_samples_or_80_of_them(end, stretches):
+    """8 samples a step; two more edges are at the edits of steps 40 and 200."""
+    _, sources, *_ = pictures(page_of(0, end))
+
+    area = next(sources.iter("polygon")).get("points")
+    edges = {corner.split(",")[0] for corner in area.split()}
+    assert len(edges) == stretches + 1 + (0 if end < 40 else 2)

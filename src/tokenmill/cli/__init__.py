@@ -126,10 +126,6 @@ def main(args: list[str] | None = None) -> NoReturn:
     except MemoryError as error:
         print(visible(f"error: there is not enough memory: {error}"), file=sys.stderr)
         sys.exit(1)
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except (TokenmillError, ValueError, TypeError, OSError) as error:
         code = 2 if isinstance(error, ValueError) else 1
         if isinstance(error, TokenmillError):

@@ -8,6 +8,7 @@ The library writes hints as Python. A command prints what is a flag of it as tha
 """
 
 import json
+import os
 import re
 import shlex
 import sys
@@ -59,17 +60,26 @@ class OutcomeCommand(click.Command):
         options = {k: v for k, v in ctx.params.items() if k not in ("as_json", "quiet")}
         assert self.callback is not None
         outcome: Outcome = ctx.invoke(self.callback, **options)
-        if ctx.params["as_json"]:
-            values = outcome.json() if callable(outcome.json) else outcome.json
-            if values is not None:
-                print(json.dumps(values, indent=2))
-        else:
-            for line in outcome.results:
-                print(line if outcome.is_styled else visible(line))
-            for line in outcome.notes:
-                note(line)
+        try:
+            _print(outcome, as_json=ctx.params["as_json"])
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader of our output went away (`| head`): not an error of ours.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if outcome.exit_code:
             sys.exit(outcome.exit_code)
+
+
+def _print(outcome: Outcome, as_json: bool) -> None:
+    if as_json:
+        values = outcome.json() if callable(outcome.json) else outcome.json
+        if values is not None:
+            print(json.dumps(values, indent=2))
+    else:
+        for line in outcome.results:
+            print(line if outcome.is_styled else visible(line))
+        for line in outcome.notes:
+            note(line)
 
 
 def is_quiet() -> bool:
