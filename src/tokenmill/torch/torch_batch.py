@@ -150,6 +150,10 @@ def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:
 
 def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None) -> TorchBatch:
     """A batch of arrays as tensors: on the CPU, or on the device where its tokens are already."""
+    if batch.rows.ndim == 3 and tokens is None and dtype is None:  # halves, int64 as they are
+        inputs, targets = map(torch.from_numpy, batch.rows)
+        sources = torch.from_numpy(batch.sources)
+        return TorchBatch(inputs, targets, sources=sources, num_targets=inputs.numel())
     if batch.banned is not None and np.dtype(dtype or np.int64).kind == "u":
         raise ValueError(f"dtype {dtype} cannot hold -100, the label of banned targets; use int64")
     if tokens is None:

@@ -57,6 +57,7 @@ class TorchLoader(BatchLoader):
     ) -> None:
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self.device = known_device(device)
+        self._is_cpu = self.device.type == "cpu"
         form = replace(form, dtype="int64", vocab_size=vocab_size or form.vocab_size)
         super().__init__(
             data,
@@ -65,15 +66,16 @@ class TorchLoader(BatchLoader):
             rank=self.ranks.rank,
             world_size=self.ranks.world_size,
             epochs=epochs,
-            form=cheapest_form(form, data, options, in_halves=self.device.type == "cpu"),
+            form=cheapest_form(form, data, options, in_halves=self._is_cpu),
             **options,
         )
 
     def __next__(self) -> TorchBatch:  # type: ignore[override]
         batch = super().__next__()
+        if self._is_cpu:
+            return from_arrays(batch)
         if self.device.type != "cuda":
-            made = from_arrays(batch)
-            return made if self.device.type == "cpu" else made.to(self.device)
+            return from_arrays(batch).to(self.device)
         ids = torch.from_numpy(batch.tokens).pin_memory()
         return from_arrays(batch, ids.to(self.device, non_blocking=True).to(torch.int64))
 
