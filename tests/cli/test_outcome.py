@@ -3,8 +3,10 @@
 import json
 import os
 import pydoc_data.topics
+import re
 import subprocess
 import sys
+import urllib.request
 
 import click
 import flat
@@ -142,6 +144,23 @@ def test_the_address_of_the_pages_as_json(made):
             assert json.loads(server.stdout.readline())["address"].startswith("http://127.0.0.1:")
         finally:
             server.terminate()
+
+
+@pytest.mark.parametrize(("flags", "opened"), [([], 1), (["--no_browser"], 0)])
+def test_the_browser_is_opened_unless_it_is_not_wanted(made, flags, opened):
+    """The browser is one that prints; a page is asked for, since it is opened before that."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tokenmill", "view", str(made / "data"), *flags],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "BROWSER": "echo opened %s"},
+    ) as server:
+        try:
+            address = re.search(r"http://\S+", server.stdout.readline())[0]
+            urllib.request.urlopen(address).close()
+        finally:
+            server.terminate()
+        assert server.stdout.read().count(f"opened {address}") == opened
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import os
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 import xxhash
 from click.testing import CliRunner
@@ -43,6 +44,15 @@ def test_a_damaged_index_invents_no_document(tmp_path):
 
     with pytest.raises(CorruptShardError, match=r"shard_00000\.ends"):
         _ = tokenmill.open(folder).num_documents
+
+
+def test_an_index_that_goes_back_names_the_entry(tmp_path):
+    """Entries may be equal: a document may be empty."""
+    folder = write_ours(tmp_path / "d", {"train": [[1] * 50] * 5}, 1000)
+    np.array([50, 100, 100, 90, 250], "<u8").tofile(folder / "train" / "shard_00000.ends")
+
+    with pytest.raises(CorruptShardError, match=r"goes back at entry 3: 90"):
+        tokenmill.open(folder).document(0)
 
 
 class TestVerify:

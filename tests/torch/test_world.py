@@ -61,6 +61,12 @@ def test_a_share_that_cannot_be_is_refused(rank, world_size, words):
         find_ranks(rank, world_size)
 
 
+@pytest.mark.parametrize("wrong", [{"RANK": "first"}, {"WORLD_SIZE": "2.0"}, {"RANK": "-1"}])
+def test_what_a_launcher_says_must_be_whole_numbers(wrong):
+    with pytest.raises(ValueError, match=r"RANK='.*', WORLD_SIZE='.*': not whole numbers"):
+        find_ranks(environ={**TORCHRUN, **wrong})
+
+
 @pytest.fixture
 def six_ranks():
     """A process group of six of which this is rank 5, without the other five."""

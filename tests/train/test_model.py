@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -22,6 +23,17 @@ def model():
 @pytest.fixture
 def ids():
     return torch.randint(0, 64, (2, 16), generator=torch.Generator().manual_seed(1))
+
+
+def test_weights_begin_small_and_those_of_the_residual_stream_smaller():
+    torch.manual_seed(0)
+    model = GPT(replace(CONFIG, n_embd=64, n_layer=8), num_ids=512)
+
+    for name, weight in model.named_parameters():
+        if weight.ndim == 2:
+            is_added = name.endswith((".project.weight", ".mlp.2.weight"))
+            expected = 0.02 / math.sqrt(16) if is_added else 0.02
+            assert weight.std().item() == pytest.approx(expected, rel=0.1), name
 
 
 def test_a_token_does_not_see_those_after_it(model, ids):
