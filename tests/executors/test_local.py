@@ -11,6 +11,7 @@ from tokenmill.errors import PrepareError
 from tokenmill.executors import local
 from tokenmill.executors.executor import WorkerDiedError
 from tokenmill.executors.local import LocalExecutor
+from tokenmill.executors.worker_process import WorkerProcess
 
 
 @pytest.fixture(autouse=True)
@@ -120,3 +121,12 @@ def test_an_answer_that_cannot_travel():
 def test_no_workers():
     with pytest.raises(ValueError, match="at least 1"):
         LocalExecutor(0)
+
+
+def test_how_a_worker_ended_is_said():
+    by_itself, killed = WorkerProcess(), WorkerProcess()
+    by_itself.connection.close()
+    by_itself.process.wait()
+    killed.process.kill()
+
+    assert (by_itself.stop(), killed.stop()) == ("exit code 0", "signal SIGKILL")

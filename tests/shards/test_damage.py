@@ -13,7 +13,7 @@ from formats.our_files import write_ours
 
 import tokenmill
 from tokenmill.cli import tokenmill as command
-from tokenmill.errors import CorruptShardError, FormatError
+from tokenmill.errors import CorruptShardError, FormatError, TruncatedShardError
 
 DOCUMENTS = [[1] * 7, [2] * 30, [3] * 3]
 
@@ -44,6 +44,16 @@ def test_a_damaged_index_invents_no_document(tmp_path):
 
     with pytest.raises(CorruptShardError, match=r"shard_00000\.ends"):
         _ = tokenmill.open(folder).num_documents
+
+
+@pytest.mark.parametrize("size", [0, 8, 32])
+def test_an_index_that_is_cut_after_it_was_opened_is_named(tmp_path, size):
+    folder = write_ours(tmp_path / "d", {"train": [[1] * 50] * 5}, 1000)
+    data = tokenmill.open(folder)
+    os.truncate(folder / "train" / "shard_00000.ends", size)
+
+    with pytest.raises(TruncatedShardError, match=rf"\.ends is {size} bytes; .* promises 40"):
+        data.document(0)
 
 
 def test_an_index_that_goes_back_names_the_entry(tmp_path):

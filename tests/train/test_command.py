@@ -1,5 +1,6 @@
 """The commands `tokenmill train`, `train.py` and `tokenmill sample`."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from click.testing import CliRunner
 from train_runs import ROOT, TINY, flags, text
 
 from tokenmill.cli import main, tokenmill
+from tokenmill.cli import train as train_commands
+from tokenmill.train import start
 
 
 def invoke(*args):
@@ -133,3 +136,14 @@ def test_flags_of_other_scripts_are_taken_with_a_note(trained, tmp_path):
     assert "num_workers and prefetch_factor are not needed: one thread reads" in result.stderr
     assert "300 ids of bytes" in result.stderr
     assert "--num_workers" not in invoke("train", "--help").output
+
+
+def test_sample_has_the_defaults_of_the_function():
+    function = inspect.signature(start.sample).parameters
+    flags = {option.name: option.default for option in train_commands.sample.params}
+
+    shared = flags.keys() & function.keys() - {"run", "prompt"}
+    assert {name: flags[name] for name in shared} == {
+        name: function[name].default for name in shared
+    }
+    assert {"max_new_tokens", "temperature", "top_k", "seed"} <= shared
