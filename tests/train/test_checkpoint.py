@@ -5,7 +5,9 @@ import os
 import pickle
 import random
 import select
+import shutil
 import signal
+from contextlib import suppress
 
 import pytest
 import torch
@@ -78,7 +80,7 @@ def test_a_half_written_checkpoint_is_never_read_and_is_cleared_away(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_writer_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path):
+def test_a_writer_killed_at_any_moment_leaves_whole_checkpoints(tmp_path):
     """A child saves without pause and is killed at a random moment, again and again."""
     draw, newest = random.Random(), 0
     for _ in range(12):
@@ -93,6 +95,8 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_checkpoint(tmp_path):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
+        for name in names(tmp_path):
+            checkpoint.load(tmp_path / "checkpoints" / name)
         folder = latest(tmp_path)
         if folder is not None:
             read = checkpoint.load(folder)
@@ -181,6 +185,25 @@ def test_after_going_back_the_abandoned_checkpoints_go_first(tmp_path):
     for step in (35, 45):
         save(tmp_path, step, keep=3)
     assert names(tmp_path) == [mine.name, "step_00000025", "step_00000035", "step_00000045"]
+
+
+def test_a_checkpoint_that_goes_is_first_no_checkpoint(tmp_path, monkeypatch):
+    """Whoever stops while files are removed leaves nothing that looks like a checkpoint."""
+    for step in (10, 20, 30):
+        save(tmp_path, step, keep=3)
+    (tmp_path / "checkpoints" / "latest").write_text("step_00000010\n")
+
+    def stop_after_one(folder):
+        next(folder.iterdir()).unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "rmtree", stop_after_one)
+    for step in (20, 25, 40):  # there already; before one that is there; after all
+        with suppress(KeyboardInterrupt):
+            save(tmp_path, step, keep=1)
+        for name in names(tmp_path):
+            checkpoint.load(tmp_path / "checkpoints" / name)
+    assert names(tmp_path)[-1] == "step_00000040"
 
 
 def test_steps_of_nine_digits_come_after_those_of_eight(tmp_path):

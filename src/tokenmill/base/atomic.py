@@ -92,6 +92,13 @@ def replace_folder(new: Path, target: Path, aside: Path) -> None:
         remove(aside)
 
 
+def remove_whole(folder: Path) -> None:
+    """Remove a folder that others may read: it is there whole, or not at all."""
+    aside = temporary_beside(folder)
+    os.rename(folder, aside)
+    remove(aside)
+
+
 def remove(path: Path) -> None:
     """Remove a file, a link, or a folder with all that is in it, if it is there."""
     if path.is_dir() and not path.is_symlink():

@@ -158,12 +158,12 @@ def save(
     for path in temporary.iterdir():
         atomic.sync_file(path)
     atomic.sync_folder(temporary)
-    atomic.remove(final)  # complete, but never named by `latest`
-    atomic.rename_durably(temporary, final)
+    # One that is there is complete, but was never named by `latest`.
+    atomic.replace_folder(temporary, final, atomic.temporary_beside(final))
     atomic.write_atomically(folder / "latest", f"{final.name}\n".encode("ascii"))
     for path in saved_steps(run_dir):
         if _step_of(path) > step:
-            atomic.remove(path)
+            atomic.remove_whole(path)
     remove_leftovers(run_dir, keep=keep)
     return final
 
@@ -178,7 +178,7 @@ def remove_leftovers(run_dir: Path, *, keep: int) -> None:
     if newest is not None:
         older = [path for path in saved_steps(run_dir) if _step_of(path) < _step_of(newest)]
         for old in older[: max(0, len(older) - (keep - 1))]:
-            atomic.remove(old)
+            atomic.remove_whole(old)
 
 
 def load(
