@@ -1,9 +1,9 @@
 """One-line defects, drawn by chance from the source: every place where an operator applies."""
 
 import ast
+import hashlib
 import itertools
 import json
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,13 +89,19 @@ def named() -> list[Defect]:
 
 
 def draw(count: int, seed: int) -> list[Defect]:
-    """Draw defects from all rooms in turn, so that small rooms are tried as often as large ones."""
+    """Draw defects from all rooms in turn, so that small rooms are tried as often as large ones.
+
+    Each has a number by chance of its own: where other code changes, it is drawn as before.
+    """
     rooms: dict[str, list[Defect]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         *folders, _ = path.relative_to(PACKAGE).parts
         rooms.setdefault(folders[0] if folders else ".", []).extend(_found_in(path))
-    rng = random.Random(seed)
-    shuffled = [rng.sample(places, len(places)) for places in rooms.values()]
+
+    def chance(defect: Defect) -> bytes:
+        return hashlib.sha256(f"{seed} {defect.name}".encode()).digest()
+
+    shuffled = [sorted(places, key=chance) for places in rooms.values()]
     in_turn = (defect for turn in itertools.zip_longest(*shuffled) for defect in turn if defect)
     return list(itertools.islice(in_turn, count))
 
