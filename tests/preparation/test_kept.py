@@ -72,6 +72,23 @@ def test_damaged_text_is_read_again_from_its_source(corpus, expected, tmp_path, 
     assert second_pass(tmp_path / "out") == expected
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_of_a_unit_of_many_chunks_those_before_the_damage_are_used(tmp_path, share):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("".join(f"line {n * n} of many\n" * 2 + "<eot>" for n in range(100_000)))
+    settings = {"tokenizer": "bytes", "dedup": "lines", "separator": "<eot>"}
+    flat.prepare(corpus, tmp_path / "expected", workers=1, **settings)
+    flat.plan(corpus, tmp_path / "out", **settings)
+    receipt = hash_lines(str(tmp_path / "out"), 0, Search("lines", 1), True)
+    assert len(receipt["kept"]) > 3
+    (path,) = (tmp_path / "out").rglob("*.text")
+    with open(path, "r+b") as file:
+        file.seek(int(share * path.stat().st_size))
+        file.write(b"#")
+
+    assert second_pass(tmp_path / "out") == files_of(tmp_path / "expected")
+
+
 def test_the_second_pass_reads_no_source_whose_text_was_kept(corpus, expected, tmp_path):
     first_pass(corpus, tmp_path / "out", keep_text=True)
     packed = corpus / "sub" / "c.jsonl.gz"

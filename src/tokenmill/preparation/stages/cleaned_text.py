@@ -3,21 +3,19 @@
 Repeated lines must be known before a text is encoded: the stage `lines` hashes every line, and
 leaves 24 bytes for each. Reading and cleaning costs about as much as encoding: if the disk has
 room, the text is kept until it is encoded. No receipt vouches for it, which would have to wait for
-the disk: it is compared with its hash, and read again from the source where it is gone or damaged.
+the disk: each chunk is compared with its hash, and read again where it is gone or damaged.
 """
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
-from pathlib import Path
+from itertools import islice
 from typing import IO, Any
 
 import numpy as np
-import xxhash
 
 from tokenmill.base.atomic import new_file
-from tokenmill.base.hashing import hash_open
 from tokenmill.errors import TokenmillError
 from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
 from tokenmill.preparation.planning.plan import Plan, load_plan
@@ -62,13 +60,12 @@ def hash_lines(out_dir: str, unit: int, search: Search, keep_text: bool) -> Rece
     long_line = plan.settings.long_line
     counts = {"lines": 0, "bytes_in": 0}
     kept: list[dict[str, Any]] = []
-    digest = xxhash.xxh3_128()
 
     def hashed(text: IO[bytes] | None) -> Iterator[Hashed]:
         for chunk in plan.workspace.noting(unit, cleaned_chunks(plan, unit)):
             which = lines_to_compare(chunk, min_chars=min_chars, long_line=long_line)
             if text is not None:
-                kept.append(keep_chunk(text, chunk, digest))
+                kept.append(keep_chunk(text, chunk))
             # An ordinal is the number of a line in the unit.
             ordinals = np.flatnonzero(which) + counts["lines"]
             yield hash_selected(chunk.lines, which), ordinals
@@ -78,12 +75,7 @@ def hash_lines(out_dir: str, unit: int, search: Search, keep_text: bool) -> Rece
     kept_text = new_file(kept_file(plan, unit)) if keep_text else nullcontext()
     with naming_source(plan, unit), kept_text as text:
         num_hashes = search.write_hashes(plan.workspace, number, hashed(text))
-    facts = {
-        "hashes": num_hashes,
-        "counts": counts,
-        "kept": kept,
-        "kept_hash": digest.hexdigest() if keep_text else None,
-    }
+    facts = {"hashes": num_hashes, "counts": counts, "kept": kept}
     return plan.workspace.leave_receipt("lines", str(number), [f"{number}.hashes"], facts)
 
 
@@ -94,33 +86,33 @@ def cleaned_text(plan: Plan, unit: int, lines: Search | None) -> Iterator[Chunk]
     if lines is not None:
         repeated = lines.repeated(plan.workspace, unit)
         receipt = plan.workspace.receipt("lines", str(lines.first + unit)) or {}
-        file = _open_whole(kept_file(plan, unit), receipt.get("kept_hash"))
-        if file is not None:
-            chunks = _kept_chunks(plan, unit, file, receipt["kept"])
+        chunks = _kept_chunks(plan, unit, receipt.get("kept", []))
     return drop_lines(chunks, repeated, normalize=plan.settings.clean)
 
 
-def _open_whole(path: Path, digest: str | None) -> IO[bytes] | None:
-    """Open kept text if it is as it was written; whoever encodes its unit may remove it then."""
-    try:
-        file = open(path, "rb")  # noqa: SIM115 - the reader closes it
-    except FileNotFoundError:
-        return None
-    if hash_open(file.fileno()) == digest:
-        return file
-    file.close()
-    return None
+def _kept_chunks(plan: Plan, unit: int, kept: list[dict[str, Any]]) -> Iterator[CleanChunk]:
+    """Yield the kept chunks of a unit; from the first that is gone or damaged on, from its source.
 
-
-def _kept_chunks(
-    plan: Plan, unit: int, file: IO[bytes], kept: list[dict[str, Any]]
-) -> Iterator[CleanChunk]:
+    Whoever encodes the same unit may remove the text at any time.
+    """
     limits = load_limits(plan.workspace)
     share = min(limits.share(source.kind) for source in plan.sources_of(unit))
-    with one_at_a_time(plan.workspace) as on_large, file:
+    num_read = 0
+    with (
+        suppress(FileNotFoundError),
+        open(kept_file(plan, unit), "rb") as file,
+        one_at_a_time(plan.workspace) as on_large,
+    ):
         for known in kept:
             on_large(known["num_bytes"] > share)
-            yield read_kept(file, known)
+            chunk = read_kept(file, known)
+            if chunk is None:
+                break
+            yield chunk
+            del chunk
+            num_read += 1
+    if num_read < len(kept) or not kept:
+        yield from islice(cleaned_chunks(plan, unit), num_read, None)
 
 
 def changed_lines(plan: Plan) -> list[str]:

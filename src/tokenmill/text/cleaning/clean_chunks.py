@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import IO, Any
 
 import numpy as np
+import xxhash
 
-from tokenmill.base.hashing import Hasher
 from tokenmill.base.human import one_line
 from tokenmill.text.cleaning.clean import clean
 from tokenmill.text.cleaning.line_work import (
@@ -132,14 +132,13 @@ def shorten(text: str, start: int = 0) -> str:
     return f'"{left}{one_line(text[start:stop])}{right}"'
 
 
-def keep_chunk(file: IO[bytes], chunk: CleanChunk, digest: Hasher) -> dict[str, Any]:
+def keep_chunk(file: IO[bytes], chunk: CleanChunk) -> dict[str, Any]:
     """Write the texts of a chunk, and return what `read_kept` must know to read it again."""
     lines = chunk.lines
     dtype = np.min_scalar_type(len(lines.whole))
-    numbers = (lines.stops, lines.first_of_text)
-    for data in (lines.whole, *(some.astype(dtype).tobytes() for some in numbers)):
-        file.write(data)
-        digest.update(data)
+    numbers = np.concatenate((lines.stops, lines.first_of_text)).astype(dtype).tobytes()
+    file.write(lines.whole)
+    file.write(numbers)
     facts = vars(chunk.facts).copy()
     del facts["texts"], facts["shortened"]
     facts["places"] = list(map(asdict, facts["places"]))
@@ -147,22 +146,31 @@ def keep_chunk(file: IO[bytes], chunk: CleanChunk, digest: Hasher) -> dict[str, 
     return {
         "num_bytes": len(lines.whole),
         "num_lines": len(lines),
-        "num_texts": len(lines.ends),
+        "num_numbers": len(lines) + len(lines.first_of_text),
+        "hash": _hash_of(lines.whole, numbers),
         "facts": facts,
     }
 
 
-def read_kept(file: IO[bytes], known: dict[str, Any]) -> CleanChunk:
-    """Read the next chunk that `keep_chunk` wrote."""
+def read_kept(file: IO[bytes], known: dict[str, Any]) -> CleanChunk | None:
+    """Read the next chunk that `keep_chunk` wrote; None if it is not what was written."""
+    whole = file.read(known["num_bytes"])
+    dtype = np.min_scalar_type(known["num_bytes"])
+    numbers = file.read(known["num_numbers"] * dtype.itemsize)
+    if _hash_of(whole, numbers) != known["hash"]:
+        return None
     facts = known["facts"]
     facts["continues"] = Edge(facts["continues"])
     facts["open"] = Edge(facts["open"])
     facts["by_source"] = dict(facts["by_source"])
     facts["places"] = [BadInputPlace(**place) for place in facts["places"]]
-    whole = file.read(known["num_bytes"])
-    dtype = np.min_scalar_type(len(whole))
-    stops, firsts = (
-        np.frombuffer(file.read(count * dtype.itemsize), dtype).astype(np.int64)
-        for count in (known["num_lines"], known["num_texts"] + 1)
-    )
-    return CleanChunk(Chunk([], **facts), Lines(whole, stops, firsts), {})
+    found = np.frombuffer(numbers, dtype).astype(np.int64)
+    lines = Lines(whole, found[: known["num_lines"]], found[known["num_lines"] :])
+    return CleanChunk(Chunk([], **facts), lines, {})
+
+
+def _hash_of(*data: bytes) -> str:
+    digest = xxhash.xxh3_128()
+    for some in data:
+        digest.update(some)
+    return digest.hexdigest()
