@@ -112,8 +112,11 @@ class Search:
 
     @property
     def partitions(self) -> int:
-        """Few, since every unit has a slice of each: 548 for the 300,000 units of 10 TB."""
-        return math.isqrt(max(0, self.num_units - 1)) + 1
+        """Few, since every unit has a slice of each: 548 for the 300,000 units of 10 TB.
+
+        Up to some GB they are as many as it takes to search each in memory.
+        """
+        return max(math.isqrt(max(0, self.num_units - 1)) + 1, min(self.num_units, 32))
 
     def write_hashes(self, workspace: Workspace, number: int, hashed: Iterable[Hashed]) -> int:
         """Write the hashes of one unit, and return how many there are.
