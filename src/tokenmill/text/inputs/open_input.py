@@ -12,7 +12,6 @@ n bytes, so a decompression bomb costs no memory; it is refused after 1 GiB.
 
 import errno
 import os
-import zlib
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
@@ -105,7 +104,9 @@ def read_full(file: BinaryIO, size: int) -> bytes:
 
 def _decompressor(kind: str) -> Any:
     if kind == "gzip":
-        return zlib.decompressobj(wbits=31)
+        from zlib_ng import zlib_ng
+
+        return zlib_ng.decompressobj(wbits=31)
     if kind == "xz":
         import lzma
 
@@ -122,10 +123,13 @@ def _decompressor(kind: str) -> Any:
 def _faults() -> tuple[type[Exception], ...]:
     import lzma
 
+    from zlib_ng import zlib_ng
+
     from tokenmill.base.zstd import zstd_library
 
     zstd_error = zstd_library().ZstdError
-    return (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zstd_error)
+    gzip_error: Any = zlib_ng.error  # its types say that it is an instance
+    return (OSError, EOFError, ValueError, gzip_error, lzma.LZMAError, zstd_error)
 
 
 class InputStream:
