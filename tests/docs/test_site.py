@@ -29,7 +29,7 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": f"{folder / 'src'}:{folder / 'scripts'}"},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=280,
     )
 
 
