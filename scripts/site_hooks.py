@@ -30,6 +30,8 @@ class CompleteSignatures(griffe.Extension):
         """Take the parameters of the function as it runs."""
         if not any("takes_keywords_of" in str(each.value) for each in func.decorators):
             return
+        if func.module.name == "local_data_module":  # imports Lightning: longer than all else
+            return
         value: Any = importlib.import_module(func.module.path)
         for name in func.path.removeprefix(f"{func.module.path}.").split("."):
             value = getattr(value, name)
