@@ -1,15 +1,12 @@
 """Choose a model for data that comes without a config file.
 
-On a CPU a run is to show readable text within a minute or so: a few layers, a vocabulary of some
-thousand ids learned from the text, and as many steps as that time has room for, by the time of a
-step measured on this machine. On a GPU the model grows with the data.
-
-Measured on 1 MB of English news and two cores, in bits per byte of held-out text after the same
-time: one id per character 2.83, BPE of 1,024 ids 2.01, of 2,048 ids 1.88.
+On a CPU a run is to show readable text within a minute or so: a few layers, a small vocabulary
+learned from the text, and as many steps as this time has room for, by the time of a step measured
+on this machine. On a GPU the model grows with the data.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,72 +20,102 @@ from tokenmill.train.model import GPT, make_optimizer
 from tokenmill.train.run_data import TrainingData
 
 MODEL = ("n_layer", "n_head", "n_embd")
-"""Settings of which one alone says that the model is the user's choice."""
+"""Settings that choose a model: with one of them given, none is chosen."""
 HEAD_SIZE = 32
-MOST_EPOCHS = 40  # after these, small data is learned by heart
-SECONDS_ON_CPU = 45
-SECONDS_ON_GPU = 600
+MOST_EPOCHS = 40  # after these, a small text is known by heart
+LEAST_STEPS = 200  # before these, no word is right: a slow machine takes longer
+SECONDS = {"cpu": 45}  # of training; on other devices 600
+# Bytes of a text from which on so many ids are learned from it.
+VOCABULARIES = ((1 << 22, 4096), (1 << 19, 2048), (1 << 16, 1024), (0, 512))
 
 
 class Size(NamedTuple):
-    """A size of the model; the first one is that of a CPU."""
+    """One size of the model, and the tokens of data from which on it is worth its time."""
 
+    least_tokens: int
     n_layer: int
     n_embd: int
     block_size: int
     rows: int
     learning_rate: float
-    least_tokens: int
-    """Tokens of data below which a smaller model does as well: half of its weights."""
 
 
+# From the second on a model has at most two weights for each token of the data.
 SIZES = (
-    Size(4, 128, 128, 8, 3e-3, 0),
-    Size(6, 256, 256, 32, 2e-3, 2_400_000),
-    Size(8, 512, 512, 32, 1e-3, 12_500_000),
-    Size(12, 768, 1024, 32, 6e-4, 43_000_000),
+    Size(0, 4, 128, 128, 8, 3e-3),
+    Size(2_400_000, 6, 256, 256, 32, 2e-3),
+    Size(12_500_000, 8, 512, 512, 32, 1e-3),
+    Size(43_000_000, 12, 768, 1024, 32, 6e-4),
 )
 
 
 def choose_tokenizer(config: TrainConfig) -> TrainConfig:
-    """Let a text that has neither a tokenizer nor a .npy next to it teach a small vocabulary."""
+    """Return settings that learn a vocabulary from a text, if nothing says which one it has."""
     text = Path(config.input_file or "")
-    is_text = text.is_file() and text.suffix != ".npy" and not text.with_suffix(".npy").exists()
-    if config.tokenizer is not None or not is_text:
+    if config.tokenizer is not None or text.with_suffix(".npy").exists() or not text.is_file():
         return config
-    size = text.stat().st_size
-    ids = next((ids for least, ids in VOCABULARIES if size >= least))
-    return replace(config, tokenizer=f"bpe:{ids}")
-
-
-VOCABULARIES = ((1 << 22, 4096), (1 << 19, 2048), (1 << 16, 1024), (0, 512))
-"""Bytes of text from which on a vocabulary is used, and its number of ids."""
+    num_ids = next(ids for size, ids in VOCABULARIES if text.stat().st_size >= size)
+    return replace(config, tokenizer=f"bpe:{num_ids}")
 
 
 def choose_model(
-    config: TrainConfig, data: TrainingData, device: torch.device, *, keep: Iterable[str]
+    config: TrainConfig, data: TrainingData, device: torch.device, given: Collection[str]
 ) -> tuple[TrainConfig, str]:
-    """Return the settings of a run, and a sentence about them; those in `keep` stay as they are."""
-    tokens = sum(source.num_tokens for source in data.sources.values())
-    is_cpu = device.type == "cpu"
-    fitting = [size for size in SIZES if tokens >= size.least_tokens]
-    size = SIZES[0] if is_cpu else fitting[-1]
-    shortest = min(split.num_tokens for split in (*data.sources.values(), *data.held_out.values()))
-    chosen = _settings(size, shortest)
-    config = _with(config, chosen, keep)
-    seconds = _step_seconds(config, data.vocab_size, device)
-    rows = config.batch_size or config.global_batch_size or size.rows
-    whole = MOST_EPOCHS * tokens // (rows * config.block_size)
-    most = (SECONDS_ON_CPU if is_cpu else SECONDS_ON_GPU) / seconds
-    steps = _round_down(max(20, min(whole, int(most))))
-    config = _with(config, {"max_iters": steps}, keep)
-    steps = config.max_iters
-    every = max(1, steps // 4)
-    config = _with(config, {"warmup_iters": steps // 20, "eval_interval": every}, keep)
-    said = (
-        f"No config file: chose {config.n_layer} layers of {config.n_embd}, windows of "
-        f"{config.block_size} tokens and {rows} rows per step for {human_count(tokens)} tokens on "
-        f"{device.type}; {steps:,} steps take about {human_duration(steps * seconds)}. "
-        f"max_iters= trains longer; {config.run_dir}/config.json has all settings"
+    """Return the settings of a run and a sentence about them; those that were given stay."""
+
+    def choose(**settings: Any) -> None:
+        nonlocal config
+        free = {name: value for name, value in settings.items() if name not in given}
+        config = replace(config, **free)
+
+    tokens = sum(part.num_tokens for part in data.sources.values())
+    size = max(s for s in SIZES if tokens >= s.least_tokens and (device.type != "cpu" or not s[0]))
+    shortest = min(part.num_tokens for part in (*data.sources.values(), *data.held_out.values()))
+    choose(n_layer=size.n_layer, n_embd=size.n_embd, n_head=size.n_embd // HEAD_SIZE)
+    choose(block_size=min(size.block_size, max(8, shortest // 4)))
+    choose(learning_rate=size.learning_rate, beta2=0.99, eval_batches=10, sample_tokens=200)
+    if not {"batch_size", "global_batch_size"} & set(given):
+        choose(batch_size=size.rows)
+    rows = config.batch_size or config.global_batch_size or 1
+    seconds = step_seconds(config, rows, data.vocab_size, device)
+    most_steps = min(
+        SECONDS.get(device.type, 600) / seconds, MOST_EPOCHS * tokens / (rows * config.block_size)
     )
-    return config, said
+    choose(max_iters=two_digits(max(LEAST_STEPS, most_steps)))
+    steps = config.max_iters
+    choose(warmup_iters=steps // 20, eval_interval=-(-steps // 4))
+    return config, (
+        f"No config file: for {human_count(tokens)} tokens on {device.type} chose {config.n_layer} "
+        f"layers of {config.n_embd} and windows of {config.block_size} tokens, {rows} per step. "
+        f"{steps:,} steps of {seconds * 1000:.0f} ms take about {human_duration(steps * seconds)}; "
+        f"max_iters= says how many, and {config.run_dir}/config.json can be changed and used as "
+        "config_file="
+    )
+
+
+def two_digits(number: float) -> int:
+    """Round down, so that equal machines mostly choose alike.
+
+    >>> two_digits(1987.5), two_digits(64.2)
+    (1900, 64)
+    """
+    unit = 10 ** max(0, len(str(int(number))) - 2)
+    return int(number) // unit * unit
+
+
+def step_seconds(config: TrainConfig, rows: int, num_ids: int, device: torch.device) -> float:
+    """Return how long a step takes, the mean of all ranks; a model is made for it and dropped."""
+    model = GPT(config, num_ids).to(device)
+    optimizer = make_optimizer(model, config, fused=device.type == "cuda")
+    ids = torch.zeros((rows, config.block_size), dtype=torch.int64, device=device)
+    times = []
+    for _ in range(4):  # the first one starts threads and makes the optimizer's state
+        began = time.perf_counter()
+        loss = model(ids, ids) / ids.numel()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        float(loss.detach())  # waits for a GPU
+        times.append(time.perf_counter() - began)
+    totals = sum_over_ranks(torch.tensor([min(times[1:]), 1.0], dtype=torch.float64))
+    return float(totals[0] / totals[1])
