@@ -23,15 +23,13 @@ from pathlib import Path
 
 from measure import machine
 
-import tokenmill
 from tokenmill.base.markup import number, tag, ticks
-from tokenmill.preparation import Details
-from tokenmill.preparation.train_tokenizer import train_tokenizer
 from tokenmill.train.metrics import points
 from tokenmill.train.run_page import LOSSES, draw_losses
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "pictures" / "killed_run.svg"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
 PROCESSES = (1, 2, 4, 2, 1, 4)  # of the run that is killed, from each kill to the next
 MODEL = {"n_layer": 4, "n_head": 6, "n_embd": 192, "block_size": 256, "global_batch_size": 16}
 TOY = {"n_layer": 2, "n_head": 2, "n_embd": 64, "block_size": 64, "global_batch_size": 8}
@@ -65,9 +63,14 @@ def main() -> None:
 
 def prepare(corpus: Path, folder: Path) -> None:
     """Train a tokenizer on the text, and prepare the text with it; a paragraph is a document."""
-    train_tokenizer(corpus, folder / "tokenizer", vocab_size=4096)
-    details = Details(document_is="paragraph")
-    tokenmill.prepare(corpus, folder / "data", tokenizer=folder / "tokenizer", details=details)
+    trained = folder / "tokenizer"
+    for words in (
+        f"tokenizer train {corpus} -o {trained} --vocab_size 4096",
+        f"prepare {corpus} -o {folder / 'data'} --tokenizer {trained} --document_is paragraph",
+    ):
+        # In a process of its own: next to this script, `tokenizers` is another benchmark.
+        command = [sys.executable, "-m", "tokenmill", *words.split(), "--quiet"]
+        subprocess.run(command, env=ENVIRONMENT, check=True)
 
 
 def train(folder: Path, model: dict, name: str, steps: int, ranks: int = 1) -> subprocess.Popen:
@@ -82,7 +85,7 @@ def train(folder: Path, model: dict, name: str, steps: int, ranks: int = 1) -> s
     torchrun = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", "--standalone"]
     program = [*(torchrun if ranks > 1 else []), str(ROOT / "train.py")]
     threads = max(1, len(os.sched_getaffinity(0)) // ranks)
-    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": str(threads)}
+    environ = {**ENVIRONMENT, "OMP_NUM_THREADS": str(threads)}
     command = [sys.executable, *program, *words]
     return subprocess.Popen(command, env=environ, start_new_session=True)
 

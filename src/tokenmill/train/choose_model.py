@@ -52,7 +52,7 @@ SIZES = (
 def choose_tokenizer(config: TrainConfig) -> TrainConfig:
     """Return settings that learn a vocabulary from a text, if nothing says which one it has."""
     text = Path(config.input_file or "")
-    if config.tokenizer is not None or text.with_suffix(".npy").exists() or not text.is_file():
+    if config.tokenizer is not None or not text.is_file() or text.with_suffix(".npy").exists():
         return config
     num_ids = next(ids for size, ids in VOCABULARIES if text.stat().st_size >= size)
     return replace(config, tokenizer=f"bpe:{num_ids}")
