@@ -9,7 +9,8 @@ PACKAGE := pyproject.toml setup.py $(wildcard src/tokenmill/kernel/*.[ch])
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 
-.PHONY: demo test lint types unit dist wheel-test oldest kernels servers format docs bench faults mutants clean
+.PHONY: demo test lint types unit dist wheel-test oldest kernels servers format docs site bench faults \
+    mutants clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
@@ -61,8 +62,12 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff format .
 
 docs: $(VENV)/dev.stamp
-	$(BIN)/python scripts/make_api_page.py
 	$(BIN)/python scripts/make_traces.py
+
+# Pages from docs/, the API from docstrings, the commands from their help. A link that leads nowhere
+# is an error. Open site/index.html, or serve the folder: search needs a server.
+site: $(VENV)/dev.stamp
+	PYTHONPATH=src:scripts $(BIN)/zensical build --strict --clean
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/load.py
@@ -104,4 +109,4 @@ $(VENV)/dev.stamp: $(PACKAGE) $(VENV)/torch.stamp
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site .cache

@@ -16,7 +16,7 @@ def floors():
     extras = project["optional-dependencies"]
     needed = [
         *project["dependencies"],
-        *(d for name in extras if name != "dev" for d in extras[name]),
+        *(d for name in extras if name not in ("dev", "docs") for d in extras[name]),
     ]
     for words in needed:
         name = re.match(r"[\w.-]+", words)[0].replace("_", "-")
