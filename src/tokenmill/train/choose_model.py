@@ -26,7 +26,7 @@ MOST_EPOCHS = 40  # after these, a small text is known by heart
 LEAST_STEPS = 200  # before these, no word is right: a slow machine takes longer
 SECONDS = {"cpu": 45}  # of training; on other devices 600
 # Bytes of a text from which on so many ids are learned from it.
-VOCABULARIES = ((1 << 22, 4096), (1 << 19, 2048), (1 << 16, 1024), (0, 512))
+VOCABULARIES = ((1 << 19, 4096), (1 << 17, 2048), (1 << 15, 1024), (0, 512))
 
 
 class Size(NamedTuple):
@@ -42,8 +42,8 @@ class Size(NamedTuple):
 
 # From the second on a model has at most two weights for each token of the data.
 SIZES = (
-    Size(0, 4, 128, 128, 8, 3e-3),
-    Size(2_400_000, 6, 256, 256, 32, 2e-3),
+    Size(0, 4, 128, 128, 8, 2e-3),
+    Size(2_400_000, 6, 256, 256, 32, 1.5e-3),
     Size(12_500_000, 8, 512, 512, 32, 1e-3),
     Size(43_000_000, 12, 768, 1024, 32, 6e-4),
 )
@@ -88,8 +88,7 @@ def choose_model(
         f"No config file: for {human_count(tokens)} tokens on {device.type} chose {config.n_layer} "
         f"layers of {config.n_embd} and windows of {config.block_size} tokens, {rows} per step. "
         f"{steps:,} steps of {seconds * 1000:.0f} ms take about {human_duration(steps * seconds)}; "
-        f"max_iters= says how many, and {config.run_dir}/config.json can be changed and used as "
-        "config_file="
+        f"a larger max_iters trains longer, and {config.run_dir}/config.json holds all settings"
     )
 
 
@@ -99,7 +98,7 @@ def two_digits(number: float) -> int:
     >>> two_digits(1987.5), two_digits(64.2)
     (1900, 64)
     """
-    unit = 10 ** max(0, len(str(int(number))) - 2)
+    unit = int(10 ** max(0, len(str(int(number))) - 2))
     return int(number) // unit * unit
 
 
