@@ -87,7 +87,8 @@ def train(folder: Path, model: dict, name: str, steps: int, ranks: int = 1) -> s
     threads = max(1, len(os.sched_getaffinity(0)) // ranks)
     environ = {**ENVIRONMENT, "OMP_NUM_THREADS": str(threads)}
     command = [sys.executable, *program, *words]
-    return subprocess.Popen(command, env=environ, start_new_session=True)
+    quiet = subprocess.DEVNULL  # it prints a sample
+    return subprocess.Popen(command, env=environ, start_new_session=True, stdout=quiet)
 
 
 def steps_in(seconds: float, folder: Path, model: dict) -> int:

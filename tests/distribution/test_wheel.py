@@ -15,6 +15,7 @@ import pytest
 from distribution.try_wheel import ROOT, try_wheel
 
 pytest.importorskip("build")
+pytestmark = pytest.mark.timeout(900)  # processor time is 20 seconds in all; the machine may be busy
 
 
 def build(*words, **environ):
