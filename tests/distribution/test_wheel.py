@@ -15,7 +15,7 @@ import pytest
 from distribution.try_wheel import ROOT, try_wheel
 
 pytest.importorskip("build")
-pytestmark = pytest.mark.timeout(900)  # processor time is 20 seconds in all; the machine may be busy
+pytestmark = pytest.mark.timeout(900)  # 20 seconds of a processor, which may be busy
 
 
 def build(*words, **environ):
