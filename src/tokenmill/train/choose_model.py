@@ -42,8 +42,8 @@ class Size(NamedTuple):
 
 # From the second on a model has at most two weights for each token of the data.
 SIZES = (
-    Size(0, 4, 128, 128, 8, 2e-3),
-    Size(2_400_000, 6, 256, 256, 32, 1.5e-3),
+    Size(0, 4, 128, 128, 8, 3e-3),
+    Size(2_400_000, 6, 256, 256, 32, 2e-3),
     Size(12_500_000, 8, 512, 512, 32, 1e-3),
     Size(43_000_000, 12, 768, 1024, 32, 6e-4),
 )
