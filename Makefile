@@ -9,7 +9,8 @@ PACKAGE := pyproject.toml setup.py $(wildcard src/tokenmill/kernel/*.[ch])
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 
-.PHONY: demo test lint types unit servers format docs site bench faults mutants clean
+.PHONY: demo test lint types unit dist wheel-test oldest kernels servers format docs site bench faults \
+    mutants clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
@@ -25,6 +26,31 @@ types: $(VENV)/dev.stamp
 
 unit: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The kernel for the systems that it is not compiled on here, into build/kernels.
+kernels: $(VENV)/torch.stamp
+	$(UV) ziglang
+	$(BIN)/python scripts/build_kernels.py
+
+# What is published, for this system: dist/ holds an sdist and a wheel for Python 3.11 and later.
+dist: $(VENV)/dev.stamp
+	rm -rf build dist
+	$(BIN)/python -m build --outdir dist/built
+	PATH="$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/built/*.whl
+	mv dist/built/*.tar.gz dist && rm -r dist/built
+	$(BIN)/abi3audit --strict --assume-minimum-abi3 3.11 dist/*.whl
+	$(BIN)/twine check --strict dist/*
+
+# The wheel in an empty environment with torch, and every block of the README: some minutes.
+wheel-test: dist
+	$(BIN)/python tests/distribution/try_wheel.py dist/*.whl --torch
+
+# The core of the suite with the oldest version of every dependency.
+oldest: $(VENV)/torch.stamp
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/oldest
+	$(BIN)/uv pip install --quiet --python $(VENV)/oldest/bin/python -c tests/oldest.txt \
+	    '.[parquet,tokenizers,tiktoken,sentencepiece,stores]' pytest pytest-timeout hypothesis
+	$(VENV)/oldest/bin/python tests/distribution/core_tests.py
 
 # Two stores that only npm has: Azure's emulator, and an S3 without conditional writes (200 MB).
 # Without them, the tests that need them are skipped, and say so.
@@ -76,7 +102,9 @@ $(VENV)/demo.stamp: $(PACKAGE) $(VENV)/torch.stamp
 	$(UV) -e '.[torch]'
 	touch $@
 
+# A kernel that was built for one version of Python would be taken before the one for all.
 $(VENV)/dev.stamp: $(PACKAGE) $(VENV)/torch.stamp
+	rm -f src/tokenmill/kernel/*.so
 	$(UV) -e '.[dev]'
 	touch $@
 
