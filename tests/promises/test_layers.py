@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "base": set(),
     "kernel": set(),
     "text": {"stores"},
-    "tokens": set(),
+    "tokens": {"hub"},  # a name of the hub
     "order": set(),
     "reading": {"order", "stores"},
     "stores": {"reading", "order"},
