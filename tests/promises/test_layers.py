@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "executors": set(),
     # A dataset may be the input of a preparation: retokenize.py.
     "preparation": {"text", "tokens", "shards", "executors", "formats", "dataset", "stores"},
-    "conversion": {"reading", "shards", "formats", "dataset"},
+    "conversion": {"reading", "shards", "formats", "dataset", "tokens"},
     "hub": {"shards", "dataset"},
     "look": {"text", "tokens", "shards", "formats", "dataset", "batches", "hub"},
     "pages": {"look", "dataset", "batches", "edits"},

@@ -98,7 +98,7 @@ class Hub:
 
     def commit(self) -> str:
         """The commit that the revision names now."""
-        options = {"repo_type": self.kind, "timeout": self.clock.retry.timeout}
+        options: dict[str, Any] = {"repo_type": self.kind, "timeout": self.clock.retry.timeout}
         info = self.ask(self.api.repo_info, self.repo_id, revision=self.revision, **options)
         if not re.fullmatch("[0-9a-f]{40}", commit := str(info.sha)):
             raise DownloadError(f"{self}: the hub names no commit for it")

@@ -1,0 +1,150 @@
+"""write_tokens(documents, out_dir): ids that were made elsewhere become a tokenmill dataset.
+
+Documents are taken one by one, at most `CHUNK` tokens of them are held, and shards, manifest and
+the new folder are written as a conversion writes them: whole and verified, or not there.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmill.base.signals import interrupt_on_signals
+from tokenmill.base.signatures import checks_arguments
+from tokenmill.base.suggest import check_at_least_one, one_of
+from tokenmill.conversion.convert import Converted, new_folder, refuse_to_replace
+from tokenmill.errors import BadInputError
+from tokenmill.formats.ours import Tokenmill
+from tokenmill.formats.ours_writer import OursWriter
+from tokenmill.shards.manifest import ITEM_SIZE, dtype_for
+from tokenmill.tokens.load_tokenizer import load
+
+CHUNK = 1 << 20  # tokens
+
+
+@checks_arguments
+def write_tokens(
+    documents: Iterable[Any],
+    out_dir: str | os.PathLike[str],
+    *,
+    tokenizer: Any = None,
+    end_of_text_id: int | None = None,
+    dtype: str | None = None,
+    tokens_per_shard: int = Tokenmill.tokens_per_shard,
+    overwrite: bool = False,
+) -> Converted:
+    """Write documents, each a list or a 1-D array of ids, as the split `train` of a new dataset.
+
+    Every document ends with the end-of-text id: it is written after those that end otherwise.
+    `tokenizer` is stored with the ids, and is what `tokenmill.prepare` takes; without one,
+    `end_of_text_id` is needed, and ids have 4 bytes unless `dtype="uint16"`. `overwrite` replaces a
+    folder of token files once the new one is whole.
+    """
+    check_at_least_one(tokens_per_shard=tokens_per_shard)
+    one_of("dtype", dtype, (None, *ITEM_SIZE))
+    known = None if tokenizer is None else load(tokenizer)
+    end = end_of_text_id if known is None else known.end_of_text_id
+    if end is None or end_of_text_id not in (None, end):
+        raise ValueError(
+            "neither tokenizer nor end_of_text_id is given; one of them says how documents end"
+            if end is None
+            else f"end_of_text_id is {end_of_text_id}, but documents of {known and known.name} end "
+            f"with {end}; leave it out, or load_tokenizer(..., end_of_text={end_of_text_id})"
+        )
+    kind = np.dtype(dtype or (dtype_for(known.vocab_size) if known else "uint32"))
+    limit = min(np.iinfo(kind).max + 1, known.vocab_size if known else 1 << 32)
+    if not 0 <= end < limit:
+        raise ValueError(f"end_of_text_id is {end}; expected 0 to {limit - 1:,}")
+    target = Path(out_dir)
+    with interrupt_on_signals(), new_folder(target) as folder:
+        refuse_to_replace(target, [], overwrite)
+        writer = OursWriter(folder, None, kind, tokens_per_shard, end, end + 1)
+        writer.command = "python: tokenmill.write_tokens(documents, DATASET)"
+        num_tokens = _write_all(writer, _groups(documents, end, limit))
+        writer.complete(folder, {"train": writer}, known)
+    return Converted(str(target), "tokenmill", kind.name, {"train": (num_tokens, writer.number)})
+
+
+def _write_all(writer: OursWriter, groups: Iterator[tuple[np.ndarray, np.ndarray]]) -> int:
+    num_tokens = 0
+    try:
+        for ids, ends in groups:
+            writer.add(ids, ends)
+            writer.vocab_size = max(writer.vocab_size or 0, int(ids.max()) + 1)
+            num_tokens += len(ids)
+        writer.close()
+    except BaseException:
+        writer.discard()
+        raise
+    if not num_tokens:
+        raise BadInputError("there are no documents: nothing was written")
+    return num_tokens
+
+
+def _groups(
+    documents: Iterable[Any], end: int, limit: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield some documents at a time, as ids and where documents end among them."""
+    held: list[np.ndarray] = []
+    num_held = 0
+    first = 0  # number of the first document that is held
+    for number, document in enumerate(documents):
+        ids = _checked(document, number)
+        held.append(ids)
+        num_held += len(ids) + 1
+        if num_held >= CHUNK:
+            yield _joined(held, first, end, limit)
+            held = []
+            num_held = 0
+            first = number + 1
+    if held:
+        yield _joined(held, first, end, limit)
+
+
+def _checked(document: Any, number: int) -> np.ndarray:
+    """Return a document as an array of whole numbers."""
+    try:
+        ids = np.array(document)  # a copy: the caller may fill its array again
+    except (TypeError, ValueError, OverflowError):  # lists of several lengths, a tensor of a GPU
+        ids = np.asarray(None)
+    if ids.ndim == 1 and (ids.dtype.kind in "iu" or not ids.size):
+        return ids
+    has = f"{ids.ndim}-D {ids.dtype}" if ids.dtype != object else type(document).__name__
+    raise BadInputError(
+        f"document {number:,} is {document!r:.80} ({has}); expected a list or a 1-D array of ids, "
+        "which are whole numbers",
+        hint="texts are for tokenmill.prepare; a single document is a list of one: [ids]",
+    )
+
+
+def _joined(
+    documents: list[np.ndarray], first: int, end: int, limit: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Join documents, each with the end-of-text id; refuse that id inside of one, and an id that
+    is not below `limit`."""
+    close = np.array([end])
+    parts: list[np.ndarray] = []
+    lengths = []
+    for ids in documents:
+        is_open = not len(ids) or ids[-1] != end
+        parts += [ids.astype(np.int64), close][: 1 + is_open]
+        lengths.append(len(ids) + is_open)
+    joined = np.concatenate(parts)
+    ends = np.cumsum(lengths)
+    # An unsigned number of 2^63 or more is negative here.
+    wrong = (joined < 0) | (joined >= limit) | (joined == end)
+    wrong[ends - 1] = False
+    if wrong.any():
+        at = int(wrong.argmax())
+        which = int(np.searchsorted(ends, at, side="right"))
+        offset = at - int(ends[which]) + lengths[which]
+        number = documents[which][offset]
+        raise BadInputError(
+            f"document {first + which:,} has the id {number} at position {offset:,}; expected 0 to "
+            f"{limit - 1:,}, and {end} at its end only",
+            hint="a document is cut after its end-of-text id; other ids are of another tokenizer, "
+            'or need dtype="uint32"',
+        )
+    return joined, ends
