@@ -8,7 +8,7 @@ files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py
 
 conversion/, hub/ and look/ use both halves; edits/ and augment/ change what is served; compat/ has
 names that scripts already use; executors/ run tasks anywhere, stores/ reads and writes buckets.
-cli/ and pages/ show all of it; kernel/, base/ and errors.py are below it.
+cli/, pages/ and metrics show all of it; kernel/, base/ and errors.py are below it.
 """
 
 import importlib
@@ -60,7 +60,7 @@ _HOME_OF = {
 }
 __all__ = sorted([*_HOME_OF, "__version__"])
 _NAME_THERE = {"load_tokenizer": "load"}  # in a module that says the rest
-_PUBLIC_ROOMS = ("augment", "compat", "edits", "errors", "preparation", "torch", "train")
+_PUBLIC_ROOMS = ("augment", "compat", "edits", "errors", "metrics", "preparation", "torch", "train")
 
 
 def __getattr__(name: str) -> object:

@@ -34,8 +34,12 @@ MAY_IMPORT = {
     "edits": {"order", "batches", "dataset"},
     "torch": {"batches"},
     "compat": {"torch", "dataset", "tokens", "hub"},
+    "metrics": {"batches"},
     # A run has a page (run_page.py), in the frame and style of the others.
-    "train": {"torch", "compat", "batches", "edits", "augment", "dataset", "tokens", "pages"},
+    "train": {
+        *("torch", "compat", "batches", "edits", "augment", "dataset", "tokens", "pages"),
+        "metrics",
+    },
     "executors": set(),
     # A dataset may be the input of a preparation: retokenize.py.
     "preparation": {"text", "tokens", "shards", "executors", "formats", "dataset", "stores"},

@@ -62,89 +62,61 @@ def write_tokens(
         refuse_to_replace(target, [], overwrite)
         writer = OursWriter(folder, None, kind, tokens_per_shard, end, end + 1)
         writer.command = "python: tokenmill.write_tokens(documents, DATASET)"
-        num_tokens = _write_all(writer, _groups(documents, end, limit))
+        try:
+            num_tokens = _write_all(writer, documents, limit)
+        finally:
+            writer.discard()  # does nothing after its end
         writer.complete(folder, {"train": writer}, known)
     return Converted(str(target), "tokenmill", kind.name, {"train": (num_tokens, writer.number)})
 
 
-def _write_all(writer: OursWriter, groups: Iterator[tuple[np.ndarray, np.ndarray]]) -> int:
+def _write_all(writer: OursWriter, documents: Iterable[Any], limit: int) -> int:
+    """Write some documents at a time; return the number of tokens."""
+    assert writer.end_of_text_id is not None
     num_tokens = 0
-    try:
-        for ids, ends in groups:
-            writer.add(ids, ends)
-            writer.vocab_size = max(writer.vocab_size or 0, int(ids.max()) + 1)
-            num_tokens += len(ids)
-        writer.close()
-    except BaseException:
-        writer.discard()
-        raise
+    closed = (_closed(d, n, writer.end_of_text_id, limit) for n, d in enumerate(documents))
+    while group := list(_first_tokens(closed)):
+        ids = np.concatenate(group)
+        writer.add(ids, np.cumsum([len(document) for document in group]))
+        writer.vocab_size = max(writer.vocab_size or 0, int(ids.max()) + 1)
+        num_tokens += len(ids)
+    writer.close()
     if not num_tokens:
         raise BadInputError("there are no documents: nothing was written")
     return num_tokens
 
 
-def _groups(
-    documents: Iterable[Any], end: int, limit: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield some documents at a time, as ids and where documents end among them."""
-    held: list[np.ndarray] = []
-    num_held = 0
-    first = 0  # number of the first document that is held
-    for number, document in enumerate(documents):
-        ids = _checked(document, number)
-        held.append(ids)
-        num_held += len(ids) + 1
-        if num_held >= CHUNK:
-            yield _joined(held, first, end, limit)
-            held = []
-            num_held = 0
-            first = number + 1
-    if held:
-        yield _joined(held, first, end, limit)
+def _first_tokens(documents: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+    """Yield the next documents, up to the one that makes `CHUNK` tokens or more."""
+    num_tokens = 0
+    while num_tokens < CHUNK and (document := next(documents, None)) is not None:
+        num_tokens += len(document)
+        yield document
 
 
-def _checked(document: Any, number: int) -> np.ndarray:
-    """Return a document as an array of whole numbers."""
+def _closed(given: Any, number: int, end: int, limit: int) -> np.ndarray:
+    """Return a document that ends with the end-of-text id; refuse what is not ids below `limit`."""
     try:
-        ids = np.array(document)  # a copy: the caller may fill its array again
+        ids = np.array(given)  # a copy: the caller may fill its array again
     except (TypeError, ValueError, OverflowError):  # lists of several lengths, a tensor of a GPU
-        ids = np.asarray(None)
-    if ids.ndim == 1 and (ids.dtype.kind in "iu" or not ids.size):
-        return ids
-    has = f"{ids.ndim}-D {ids.dtype}" if ids.dtype != object else type(document).__name__
-    raise BadInputError(
-        f"document {number:,} is {document!r:.80} ({has}); expected a list or a 1-D array of ids, "
-        "which are whole numbers",
-        hint="texts are for tokenmill.prepare; a single document is a list of one: [ids]",
-    )
-
-
-def _joined(
-    documents: list[np.ndarray], first: int, end: int, limit: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Join documents, each with the end-of-text id; refuse that id inside of one, and an id that
-    is not below `limit`."""
-    close = np.array([end])
-    parts: list[np.ndarray] = []
-    lengths = []
-    for ids in documents:
-        is_open = not len(ids) or ids[-1] != end
-        parts += [ids.astype(np.int64), close][: 1 + is_open]
-        lengths.append(len(ids) + is_open)
-    joined = np.concatenate(parts)
-    ends = np.cumsum(lengths)
-    # An unsigned number of 2^63 or more is negative here.
-    wrong = (joined < 0) | (joined >= limit) | (joined == end)
-    wrong[ends - 1] = False
+        ids = np.array(None)
+    if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
+        raise BadInputError(
+            f"document {number:,} is {given!r:.80} ({type(given).__name__}, {ids.ndim}-D "
+            f"{ids.dtype}); expected a list or a 1-D array of ids, which are whole numbers",
+            hint="texts are for tokenmill.prepare; a single document is a list of one: [ids]",
+        )
+    closed = ids.astype(np.int64)  # from 2^63 on they are negative
+    if not ids.size or ids[-1] != end:
+        closed = np.append(closed, end)
+    wrong = (closed < 0) | (closed >= limit) | (closed == end)
+    wrong[-1] = False
     if wrong.any():
         at = int(wrong.argmax())
-        which = int(np.searchsorted(ends, at, side="right"))
-        offset = at - int(ends[which]) + lengths[which]
-        number = documents[which][offset]
         raise BadInputError(
-            f"document {first + which:,} has the id {number} at position {offset:,}; expected 0 to "
+            f"document {number:,} has the id {ids[at]} at position {at:,}; expected 0 to "
             f"{limit - 1:,}, and {end} at its end only",
             hint="a document is cut after its end-of-text id; other ids are of another tokenizer, "
             'or need dtype="uint32"',
         )
-    return joined, ends
+    return closed

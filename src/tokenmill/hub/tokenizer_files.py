@@ -1,4 +1,4 @@
-"""The tokenizer files of a model on the hub: fetched once, compared with their hashes, then here."""
+"""The tokenizer files of a model on the hub: fetched once, with their hashes, and kept here."""
 
 from pathlib import Path
 from urllib.parse import quote

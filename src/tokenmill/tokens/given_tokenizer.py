@@ -45,10 +45,10 @@ def name_of(given: Any, end_of_text: str | int | None = None) -> str:
     if hasattr(backend := getattr(given, "backend_tokenizer", given), "to_str"):
         return _keep(_hugging_face_files(given, backend))
     raise TypeError(
-        f"tokenizer is a {type(given).__module__}.{type(given).__qualname__}; expected a name, a "
-        "path, what tokenmill.load_tokenizer returns, a tokenizers.Tokenizer, a fast tokenizer of "
-        "transformers or a tiktoken.Encoding. Other objects encode by Python code, which is in no "
-        "file"
+        f"tokenizer is {given!r:.80} ({type(given).__module__}.{type(given).__qualname__}); "
+        "expected a name, a path, a dataset, what tokenmill.load_tokenizer returns, a "
+        "tokenizers.Tokenizer, a fast tokenizer of transformers or a tiktoken.Encoding. Others "
+        "encode by Python code, which is in no file"
     )
 
 
