@@ -85,6 +85,7 @@ def _from_tiktoken(given: Any, end_of_text: str | int | None) -> TiktokenTokeniz
     found = TiktokenTokenizer(given.name, find_pattern(given._pat_str), specials, str(end), data)
     if found == replace(from_cache("gpt2"), name=given.name, data=bundled_gpt2()):
         found = replace(found, data=None)
+    _ = found.vocab_size  # refuses ranks that are not a byte-level vocabulary
     _refuse_other_ids(where, given.encode_ordinary, lambda text: found.encode(text).tolist())
     return found
 
@@ -97,7 +98,7 @@ def _hugging_face_files(given: Any, backend: Any) -> dict[str, bytes]:
 
     where = f"the {type(given).__qualname__}"
     with failures_of("tokenizers", f"write {where} to a file"):
-        content: str = backend.to_str()
+        content: str = backend.to_str(pretty=True)  # as `save` writes it
         copy = FromFile.from_str(content)
     parse(content, where)  # refuses dropout by its name
     copy.no_truncation()

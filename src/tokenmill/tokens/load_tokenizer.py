@@ -75,16 +75,16 @@ def load(
         is_bytes = name == "bytes"
         return _call("bytes", "BytesTokenizer") if is_bytes else _call("ranks", "from_cache", name)
     path = Path(name)
-    if not path.exists() and HUB_NAME.fullmatch(name) and path.suffix not in SUFFIXES:
+    if not os.path.exists(name) and HUB_NAME.fullmatch(name) and path.suffix not in SUFFIXES:
         from tokenmill.hub.tokenizer_files import fetch_tokenizer
 
         folder, commit = fetch_tokenizer(name)
         tokenizer = load(folder, end_of_text=end_of_text, pattern=pattern)
         vars(tokenizer).update(name=commit)  # not `replace`: what takes long to build stays
         return tokenizer
-    if path.is_dir():
+    if os.path.isdir(name):
         path = next(filter(Path.is_file, (path / file for file in FILES)), path)
-    if not path.is_file():
+    if not os.path.isfile(path):
         known = f"neither a name ({', '.join(NAMES)}), nor a file here, nor OWNER/NAME on the hub"
         raise ValueError(f"no tokenizer {name!r:.80}: {known}{did_you_mean(name, NAMES)}")
     if path.suffix == ".tiktoken":
