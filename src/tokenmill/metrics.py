@@ -59,7 +59,7 @@ def _values(loader: BatchLoader) -> list[Value]:
         values.append(("stage_seconds_total", named, times["seconds"]))
         values.append(("stage_runs_total", named, times["count"]))
         for key, quantile in _QUANTILES.items():
-            values.append(("stage_seconds", {**named, "quantile": quantile}, times[key]))
+            values.append(("stage_quantile_seconds", {**named, "quantile": quantile}, times[key]))
     return values
 
 

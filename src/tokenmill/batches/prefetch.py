@@ -165,9 +165,9 @@ def _log_stall(shared: _Shared[T], maker: int | None) -> None:
     """Log what is waited for, if that takes too long; `maker` is the thread that makes items."""
     now = time.perf_counter()
     limit = shared.stall_seconds
-    waits = long_waits(limit)
-    taken = now - shared.began
-    if not waits and shared.making.locked() and taken >= limit:
+    taken = now - shared.began if shared.making.locked() else 0.0
+    waits = long_waits(limit if taken < limit else limit / 2)  # it began some time after the item
+    if not waits and taken >= limit:
         waits = [described(shared.describe(), taken, maker)]
     if waits and now - shared.logged >= limit:
         shared.logged = now
