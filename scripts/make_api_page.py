@@ -50,6 +50,9 @@ EXAMPLES = {
     "tokenmill.train_tokenizer": """
         trained = tokenmill.train_tokenizer("corpus/*.jsonl", "tok", vocab_size=1000)
         print(trained.vocab_size, trained.special_ids)  # then: prepare(..., tokenizer="tok")""",
+    "tokenmill.write_tokens": """
+        documents = ([1, 2, number] for number in range(100))  # ids that you have already
+        tokenmill.write_tokens(documents, "data/ids", tokenizer="gpt2", overwrite=True)""",
     "tokenmill.open": """
         data = tokenmill.open("data/corpus")  # the train split
         val = tokenmill.open("data/corpus", split="val")
