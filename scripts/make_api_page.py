@@ -21,6 +21,7 @@ MODULES = [
     "tokenmill.torch",
     "tokenmill.compat",
     "tokenmill.train",
+    "tokenmill.metrics",
     "tokenmill.errors",
 ]
 HEAD = """# The Python API
@@ -112,6 +113,11 @@ EXAMPLES = {
     "tokenmill.upload": """
         # tokenmill.upload("data/corpus", "me/corpus")
         print(inspect.signature(tokenmill.upload))""",
+    "tokenmill.metrics.prometheus": """
+        text = tokenmill.metrics.prometheus(loader, rank=0)
+        assert 'tokenmill_steps_total{rank="0"} 1' in text""",
+    "tokenmill.metrics.opentelemetry": """
+        tokenmill.metrics.opentelemetry(loader, rank=0)  # once; your SDK asks for the numbers""",
     "tokenmill.TokenmillError": """
         try:
             tokenmill.open("nowhere")
