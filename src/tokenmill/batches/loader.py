@@ -191,6 +191,20 @@ class BatchLoader:
         self._served += 1
         return batch
 
+    def with_state(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Yield each batch of this pass with the state that resumes *at* it, not after it.
+
+        For loops that fetch a batch before they train on it: save the state that came with it.
+        """
+        iter(self)
+        while True:
+            state = self.state_dict()
+            try:
+                batch = next(self)
+            except StopIteration:
+                return
+            yield batch, state
+
     def batch(self, step: int) -> Batch:
         """The batch of any step (of this pass), without moving the loader."""
         self._check_step(step)
@@ -209,13 +223,14 @@ class BatchLoader:
             batches.close()
 
     def set_epoch(self, epoch: int) -> None:
-        """For trainers that call it: every epoch has an order of its own without it.
+        """Begin this pass, unless the loader is inside it: then what was read of it stays read.
 
-        Only when a pass has been served whole and the trainer announces the next does the loader
-        move on to it, so that a state saved at the end of an epoch does not give an empty one.
+        Passes follow each other without it. An endless loader has one pass, and ignores it.
         """
-        if self.passes.limits and epoch == self._pass + 1 and self.step >= len(self):
-            self._ended = True
+        check_below("epoch", epoch, LARGEST)
+        if self.passes.limits and (self._ended or epoch != self._pass):
+            self._pass = epoch
+            self._seek(self.passes.start_of(epoch))
 
     # Editing
 
