@@ -34,28 +34,22 @@ class LoadersModule(_Base):  # type: ignore[misc]
 
     def __init__(self, open_loaders: Callable[[], tuple[Any, Any]]) -> None:
         super().__init__()
-        self._open = open_loaders
+        self._loaders = functools.cache(open_loaders)
 
-    @functools.cached_property
-    def _loaders(self) -> tuple[Any, Any]:
-        return self._open()
-
-    def train_dataloader(self) -> TokenDataLoader:
+    def train_dataloader(self) -> Any:
         """The training data: one epoch per pass, each in its own order."""
-        loader: TokenDataLoader = self._loaders[0]
-        return loader
+        return self._loaders()[0]
 
     def val_dataloader(self) -> Any:
         """The validation data in order, from its beginning; an empty list if there is none."""
-        return self._loaders[1]
+        return self._loaders()[1]
 
 
 class TokenDataModule(LoadersModule):
     """Loaders for `Trainer.fit(model, datamodule=...)`; each rank reads its own rows.
 
-    Batches are {"input_ids", "labels"}, or as `items` says. `val` is read as plain windows, in
-    order. `num_workers`, `workers` and the form are for both; further arguments are those of
-    `TokenDataLoader` for training.
+    Batches are {"input_ids", "labels"}, or as `items` says; further arguments are those of
+    `TokenDataLoader`. Validation is in order; augmentation and rows of documents are not for it.
     """
 
     @takes_keywords_of(TokenDataLoader, but=("data", "from_start"))
@@ -71,15 +65,15 @@ class TokenDataModule(LoadersModule):
     ) -> None:
         if options.get("epochs", 1) is None:
             raise ValueError(
-                "epochs=None: Lightning fetches one batch ahead of an endless loader, and a run that "
-                "is resumed would lose it\n\nhint: leave epochs out, a pass is then one epoch"
+                "epochs=None: Lightning fetches one batch ahead of an endless loader, and a resume "
+                "would lose it\n\nhint: leave epochs out; after each epoch the next one begins"
             )
-        shape: dict[str, Any] = {"batch_size": batch_size, "block_size": block_size, "items": items}
-        of_rows = ("order", "phase", "rows", "begin_token", "augment", "seed", "epochs")
-        plain = {name: value for name, value in options.items() if name not in of_rows}
+        options |= {"batch_size": batch_size, "block_size": block_size, "items": items}
+        training = ("order", "phase", "rows", "begin_token", "augment", "seed", "epochs")
+        plain = {name: value for name, value in options.items() if name not in training}
         super().__init__(
             lambda: (
-                TokenDataLoader(train, **shape, **options),
-                [] if val is None else validation_loader(val, **shape, **plain),
+                TokenDataLoader(train, **options),
+                [] if val is None else validation_loader(val, **plain),
             )
         )

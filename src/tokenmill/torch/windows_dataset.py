@@ -53,9 +53,9 @@ class WindowsDataset(Dataset[Any]):
         self.data = data
         self.items = items
         self._form = partial(batch_as, items=items, ignore_index=ignore_index)
-        loader = BatchLoader(data, batch_size=1, block_size=block_size, form=form, **options)
-        self._length = len(loader.windows(num_samples))
-        self._windows = loader.windows(_NO_END)
+        self.loader = BatchLoader(data, batch_size=1, block_size=block_size, form=form, **options)
+        self._length = len(self.loader.windows(num_samples))
+        self._windows = self.loader.windows(_NO_END)
         self._epoch = torch.zeros((), dtype=torch.int64)  # shared: workers alive already see it
         self._epoch.share_memory_()  # type: ignore[no-untyped-call]
 

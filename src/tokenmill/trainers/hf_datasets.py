@@ -1,46 +1,39 @@
 """`hf_dataset(...)`: rows as a `datasets.IterableDataset`, for TRL and all that takes one.
 
-Its state is the number of the next sample of the epoch, so a resume does not read what was before.
-`datasets.distributed.split_dataset_by_node` divides it by rank; the state counts over all ranks.
-For the Trainer of transformers a WindowsDataset is better: its sampler skips without reading.
+Its state holds that of our loaders: a resume reads nothing of what was before, and the state of a
+`BatchLoader` differs only in the steps. `datasets.distributed.split_dataset_by_node` divides the
+rows by rank. For the Trainer of transformers a WindowsDataset is better: its sampler skips rows.
 """
 
 from collections.abc import Iterator
 from copy import copy
-from typing import Any, Unpack
+from typing import Any
 
 from datasets import IterableDataset
 from datasets.iterable_dataset import _BaseExamplesIterable
 
-from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.batches.run import LoaderKeywords
-from tokenmill.errors import OrderMismatchError
 from tokenmill.torch import WindowsDataset
 
-_ROWS_AT_ONCE = 64  # gathered together, one after the other given away
+_ROWS_PER_READ = 64
 
 
-@takes_keywords_of(WindowsDataset)
-def hf_dataset(
-    data: Any, *, block_size: int, items: str = "hugging_face", **options: Unpack[LoaderKeywords]
-) -> Any:
-    """Return the windows as a `datasets.IterableDataset` of one epoch; `set_epoch` gives others.
+def hf_dataset(data: Any, *, block_size: int, items: str = "hugging_face", **options: Any) -> Any:
+    """Return the rows of one epoch as a `datasets.IterableDataset`; `set_epoch` gives the others.
 
-    Rows are mappings of arrays: `items` is `hugging_face`, `dict` or `megatron`. Further arguments
-    are those of `WindowsDataset`.
+    Rows are mappings of arrays: `items` is `hugging_face`, `dict` or `megatron`. `options` are for
+    `WindowsDataset`.
     """
     if items in ("pair", "window"):
         raise ValueError(
             f"items={items!r}: rows of `datasets` have named columns\n\n"
             'hint: items="hugging_face", "dict" or "megatron"'
         )
-    return IterableDataset(
-        _Rows(WindowsDataset(data, block_size=block_size, items=items, **options))
-    )
+    windows = WindowsDataset(data, block_size=block_size, items=items, **options)
+    return IterableDataset(_Rows(windows))
 
 
 class _Rows(_BaseExamplesIterable):  # type: ignore[misc]
-    """The samples of an epoch in order. `datasets` may not shuffle them: the order is the seed's."""
+    """The samples of an epoch. They stay in the order of the seed, whatever `datasets` shuffles."""
 
     num_shards = 1
 
@@ -50,39 +43,28 @@ class _Rows(_BaseExamplesIterable):  # type: ignore[misc]
         self._epoch = 0
 
     def _init_state_dict(self) -> dict[str, Any]:
-        self._state_dict = {"sample": 0, "order": self._windows.order_fingerprint}
+        first = self._epoch * len(self._windows)
+        self._state_dict = {**self._windows.loader.state_dict(), "samples": first}
         return self._state_dict
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> Any:
-        ours = self._init_state_dict()["order"]
-        if state_dict.get("order") != ours:
-            raise OrderMismatchError(
-                f"cannot resume: the state is of the order {state_dict.get('order')!r:.80}, this "
-                f"dataset has {ours!r}",
-                hint="open the same data, with the same seed, block_size and rows",
-            )
-        return super().load_state_dict(state_dict)
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
         state = self._state_dict or self._init_state_dict()
+        self._windows.loader.load_state_dict(state)  # refuses one of another order
         self._windows.set_epoch(self._epoch)
         stop = len(self._windows)
-        while (first := state["sample"]) < stop:
-            for row in self._windows.__getitems__(range(first, min(first + _ROWS_AT_ONCE, stop))):
-                state["sample"] += 1
-                yield state["sample"], {name: tensor.numpy() for name, tensor in row.items()}
+        while (first := state["samples"] - self._epoch * stop) < stop:
+            rows = range(first, min(first + _ROWS_PER_READ, stop))
+            for row in self._windows.__getitems__(rows):
+                state["samples"] += 1
+                yield state["samples"], {name: tensor.numpy() for name, tensor in row.items()}
 
-    def shift_rngs(self, epoch: int) -> "_Rows":
-        """`datasets` says here which epoch it is."""
+    def shift_rngs(self, value: int) -> "_Rows":
+        """Take the epoch, or the number of a worker; only worker 0 has rows."""
         other = copy(self)
-        other._epoch = epoch
+        other._epoch = value or self._epoch
         return other
 
-    def shuffle_data_sources(self, generator: Any) -> "_Rows":
+    def _unchanged(self, *_: Any, **__: Any) -> "_Rows":
         return self
 
-    def shard_data_sources(self, num_shards: int, index: int, contiguous: bool = True) -> "_Rows":
-        return self
-
-    def reshard_data_sources(self) -> "_Rows":
-        return self
+    shuffle_data_sources = shard_data_sources = reshard_data_sources = _unchanged

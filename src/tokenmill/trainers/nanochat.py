@@ -8,22 +8,17 @@ from collections.abc import Callable, Iterator
 from typing import Any, Unpack
 
 from tokenmill import dataset
-from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
 from tokenmill.torch import TorchLoader
 
-_GIVEN = ("data", "batch_size", "block_size", "rank", "world_size", "epochs", "form", "documents")
+Loader = Callable[..., Iterator[Any]]
 
 
-@takes_keywords_of(BatchLoader, but=_GIVEN)
-def loaders(
-    path: dataset.Where, **options: Unpack[LoaderKeywords]
-) -> tuple[Callable[..., Iterator[Any]], Callable[..., Iterator[Any]]]:
-    """Return nanochat's loader with state and the one without, by the arguments it calls them with.
+def loaders(path: dataset.Where, **options: Unpack[LoaderKeywords]) -> tuple[Loader, Loader]:
+    """Return nanochat's loader with state and the one without; it calls them as its own.
 
-    Targets without a loss are -1. `options` are those of `tokenmill.BatchLoader`, for example
-    rows="packed" and begin_token for rows that begin with a document; validation is in order.
+    Targets without a loss are -1. `options` are for `TorchLoader`: with rows="packed" and
+    begin_token rows begin with a document, as in nanochat. Validation is in order.
     """
 
     def with_state(
@@ -47,7 +42,7 @@ def loaders(
         if resume_state_dict is not None:
             loader.load_state_dict(resume_state_dict)
         for (inputs, targets), state in loader.with_state():
-            # Its log shows these three: the epoch, and where it is in it.
+            # Its log shows these three: the epoch, and the place in it.
             shown = {"epoch": loader.epoch + 1, "pq_idx": 0, "rg_idx": loader.step - 1}
             yield inputs, targets, {**state, **shown}
 

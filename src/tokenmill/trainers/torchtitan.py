@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tokenmill import dataset
-from tokenmill.torch.torch_loader import TorchLoader
+from tokenmill.torch import TorchLoader
 
 try:
     from torchtitan.components.data.loader import BaseDataLoader
@@ -19,22 +19,19 @@ except ImportError:  # 0.3.0
 
 
 class TokenLoader(BaseDataLoader):  # type: ignore[misc]
-    """Batches ({"input", "positions"}, labels) of a tokenmill dataset."""
+    """Batches ({"input", "positions"}, labels): `TokenLoader.Config(path="data/corpus")`."""
 
     @dataclass(kw_only=True, slots=True)
     class Config(BaseDataLoader.Config):  # type: ignore[misc]
-        """`config.dataloader = TokenLoader.Config(path="data/corpus")`."""
+        """`infinite=False` ends after one epoch. The others are those of `BatchLoader`."""
 
         path: str
-        """A dataset, or token files of any format."""
         split: str = "train"
         seed: int = 0
         order: str = "shuffle"
         rows: str = "windows"
         documents: bool = True
-        """Positions start again, and nothing is learned, where a document begins."""
         infinite: bool = True
-        """False: one epoch."""
 
     def __init__(
         self,
@@ -42,13 +39,13 @@ class TokenLoader(BaseDataLoader):  # type: ignore[misc]
         *,
         dp_world_size: int,
         dp_rank: int,
-        seq_len: int | None = None,
-        local_batch_size: int | None = None,
+        seq_len: int = 0,
+        local_batch_size: int = 0,
         max_context_length: int = 0,
         num_tokens_per_batch: int = 0,
         **_: Any,  # tokenizer, snapshot_every_n_steps
     ) -> None:
-        length = seq_len or max_context_length  # the one in 0.3.0, the other in the Grain versions
+        length = seq_len or max_context_length  # 0.3.0 has the first, later ones the second
         self.loader = TorchLoader(
             dataset.open(config.path, config.split),
             batch_size=local_batch_size or num_tokens_per_batch // length,
@@ -67,7 +64,7 @@ class TokenLoader(BaseDataLoader):  # type: ignore[misc]
             yield {"input": batch.inputs, "positions": batch.position_ids}, batch.labels
 
     def state_dict(self) -> dict[str, Any]:
-        # One value: a checkpoint is loaded into the keys that a new loader has.
+        # One value, since a checkpoint is loaded into the keys that a new loader has.
         return {"tokenmill": json.dumps(self.loader.state_dict())}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
