@@ -6,9 +6,9 @@ import signal
 import subprocess
 import sys
 
-import pytest
+from trainer_packages import trainer
 
-litgpt_data = pytest.importorskip("litgpt.data", reason="litgpt: make trainers")
+litgpt_data = trainer("litgpt.data")
 
 import torch  # noqa: E402
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from trainer_packages import trainer
 
 import tokenmill
 from tokenmill.torch import TorchLoader
@@ -76,7 +77,7 @@ loader.close()
 
 
 RUN = """
-import json, sys
+import json, os, sys
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from tokenmill.trainers.torchtitan import TokenLoader
@@ -92,9 +93,10 @@ if int(resume):
 batches = iter(loader)
 seen = [next(batches)[0]["input"][:, 0].tolist() for _ in range(int(steps))]
 checkpoint.save({"dataloader": loader}, checkpoint_id=f"{folder}/saved")
+next(batches)  # trained on, but not saved
 json.dump(seen, open(f"{folder}/seen-{resume}-{rank}.json", "w"))
 dist.barrier()
-dist.destroy_process_group()
+os._exit(0)
 """
 
 
@@ -102,7 +104,7 @@ dist.destroy_process_group()
 def test_a_distributed_checkpoint_resumes_on_another_number_of_ranks(
     tmp_path, corpus, before, after
 ):
-    pytest.importorskip("torchtitan", reason="torchtitan: make trainers")
+    trainer("torchtitan")
     (tmp_path / "run.py").write_text(RUN)
     order = order_of(corpus, batch_size=8)
     expected = [next(order).inputs[:, 0].tolist() for _ in range(6)]
@@ -120,7 +122,7 @@ def test_a_distributed_checkpoint_resumes_on_another_number_of_ranks(
 
 
 def test_the_trainer_builds_it_like_a_loader_of_its_own(corpus):
-    base = pytest.importorskip("torchtitan.components.dataloader", reason="make trainers")
+    base = trainer("torchtitan.components.dataloader")
     from torchtitan.config import Configurable
 
     from tokenmill.trainers.torchtitan import TokenLoader
@@ -141,7 +143,7 @@ def test_the_trainer_builds_it_like_a_loader_of_its_own(corpus):
 
 
 def test_a_loader_that_ends_lets_the_trainer_know(corpus):
-    pytest.importorskip("torchtitan", reason="torchtitan: make trainers")
+    trainer("torchtitan")
     from tokenmill.trainers.torchtitan import TokenLoader
 
     config = TokenLoader.Config(path=str(corpus), split="val", infinite=False, documents=False)
