@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "edits": {"order", "batches", "dataset"},
     "torch": {"batches"},
     "compat": {"torch", "dataset", "tokens", "hub"},
+    "trainers": {"torch", "batches", "dataset"},
     # A run has a page (run_page.py), in the frame and style of the others.
     "train": {"torch", "compat", "batches", "edits", "augment", "dataset", "tokens", "pages"},
     "executors": set(),
@@ -51,6 +52,7 @@ MAY_IMPORT = {
 # Modules that import stores when they are imported: they are for addresses themselves.
 FOR_ADDRESSES = {"remote", "remote_target"}
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
+HEAVY |= {"datasets", "litgpt", "olmo_core", "torchtitan"}
 PLAIN = (
     "tokenmill.dataset",
     "tokenmill.formats.ours",
@@ -60,7 +62,14 @@ PLAIN = (
 )
 FEATURES = (
     *("edits", "stores", "augment", "compat", "torch", "train", "hub", "look", "pages", "cli"),
-    *("conversion", "batches.mixture", "order.mixture_order", "reading.frames"),
+    *(
+        "trainers",
+        "formats.hf",
+        "conversion",
+        "batches.mixture",
+        "order.mixture_order",
+        "reading.frames",
+    ),
     *(f"formats.{name}" for name in ("datatrove", "dolma", "litdata", "llmc", "mds", "megatron")),
     *("tokens.huggingface", "tokens.sentencepiece", "preparation.from_tokens"),
     *("preparation.train_tokenizer", "preparation.pretokenize", "executors.ray"),

@@ -196,14 +196,11 @@ class BatchLoader:
 
         For loops that fetch a batch before they train on it: save the state that came with it.
         """
-        iter(self)
-        while True:
-            state = self.state_dict()
-            try:
-                batch = next(self)
-            except StopIteration:
-                return
+        batches = iter(self)
+        state = self.state_dict()
+        for batch in batches:
             yield batch, state
+            state = self.state_dict()
 
     def batch(self, step: int) -> Batch:
         """The batch of any step (of this pass), without moving the loader."""

@@ -8,7 +8,6 @@ rarely needed: `TorchLoader` with its one thread is faster.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, Unpack
 
 import torch
@@ -20,7 +19,7 @@ from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
 from tokenmill.errors import MismatchError
-from tokenmill.torch.torch_batch import BATCH_ITEMS, batch_as, cheapest_form, check_items
+from tokenmill.torch.torch_batch import cheapest_form, form_of, refuse_rows
 from tokenmill.torch.world import find_ranks
 
 _Position = tuple[int, int]  # samples consumed before a batch, and the pass it is in
@@ -59,7 +58,7 @@ class TokenDataLoader(DataLoader[Any]):
         form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
         **options: Unpack[LoaderKeywords],
     ) -> None:
-        check_items(items, BATCH_ITEMS, options.get("documents"), ignore_index)
+        as_items = form_of(items, ignore_index, options.get("documents"), dtype=form.dtype)
         self.data = data
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self.from_start = from_start
@@ -83,10 +82,7 @@ class TokenDataLoader(DataLoader[Any]):
             )
         self._position: _Position = (0, 0)
         super().__init__(
-            _Batches(
-                self._loader,
-                partial(batch_as, items=items, dtype=form.dtype, ignore_index=ignore_index),
-            ),
+            _Batches(self._loader, as_items),
             batch_size=None,
             num_workers=num_workers,
             collate_fn=_unchanged,
@@ -116,6 +112,8 @@ class TokenDataLoader(DataLoader[Any]):
                 yield item
         finally:
             dataset.begin_at(_NOWHERE)
+
+    __getitem__ = refuse_rows
 
     def _settled(self, samples: int, number: int) -> _Position:
         """This position or, where its pass has no whole batch left, the start of the next pass."""
@@ -199,14 +197,10 @@ def validation_loader(
 
     Of a small dataset it gives one shorter batch, equal on all ranks.
     """
-    if not hasattr(data, "num_tokens"):
-        raise TypeError(
-            f"validation data is {data!r:.80}; expected a TokenDataset\n\n"
-            'hint: tokenmill.open("data/corpus", "val")'
-        )
     rank, world_size, mesh = (options.get(name) for name in ("rank", "world_size", "mesh"))
     ranks = find_ranks(rank, world_size, mesh=mesh)
-    rows = max(1, (data.num_tokens - 1) // block_size // ranks.world_size)
+    num_tokens = getattr(data, "num_tokens", 0)  # what has none is refused below
+    rows = max(1, (num_tokens - 1) // block_size // ranks.world_size)
     return TokenDataLoader(
         data,
         batch_size=min(batch_size, rows),

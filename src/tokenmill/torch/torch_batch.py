@@ -1,6 +1,6 @@
 """A batch as contiguous tensors, and the forms in which trainers want it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -178,8 +178,10 @@ def cheapest_form(
     return replace(form, dtype=stored) if fits else form
 
 
-def check_items(items: str, forms: Sequence[str], documents: Any, ignore_index: int) -> None:
-    """Refuse a form that there is not, or that cannot hold what was asked for."""
+def form_of(
+    items: str, ignore_index: int, documents: Any, *, forms: Any = BATCH_ITEMS, dtype: Any = None
+) -> Callable[[Batch], Any]:
+    """Return `batch_as` for a form; one that cannot hold what was asked for is refused."""
     one_of("items", items, forms)
     if documents and items in ("pair", "window"):
         raise ValueError(
@@ -191,6 +193,7 @@ def check_items(items: str, forms: Sequence[str], documents: Any, ignore_index: 
             f"ignore_index is {ignore_index}, which is a token id: targets of this id would be "
             "without a loss\n\nhint: -100 (torch, transformers) or -1 (nanoGPT, nanochat, llm.c)"
         )
+    return partial(batch_as, items=items, dtype=dtype, ignore_index=ignore_index)
 
 
 _FORMS: dict[str, Callable[[TorchBatch], Any]] = {
@@ -267,6 +270,14 @@ def from_arrays(
 
 def _tensor(ids: np.ndarray, dtype: Any) -> Tensor:
     return torch.from_numpy(ids.astype(dtype or np.int64, order="C", copy=False))
+
+
+def refuse_rows(loader: object, _: object = None) -> None:
+    """Refuse a DataLoader around a loader, which would make batches of its batches."""
+    raise TypeError(
+        f"a {type(loader).__name__} gives batches; another DataLoader takes rows\n\n"
+        "hint: iterate over it as it is, or give tokenmill.torch.WindowsDataset to that DataLoader"
+    )
 
 
 def loss_per_source(losses: Tensor, batch: TorchBatch, num_sources: int) -> tuple[Tensor, Tensor]:

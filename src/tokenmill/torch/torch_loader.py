@@ -14,13 +14,7 @@ from tokenmill.batches.batch import IGNORED, Batch
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
-from tokenmill.torch.torch_batch import (
-    BATCH_ITEMS,
-    TorchBatch,
-    cheapest_form,
-    check_items,
-    from_arrays,
-)
+from tokenmill.torch.torch_batch import TorchBatch, cheapest_form, form_of, from_arrays, refuse_rows
 from tokenmill.torch.world import find_ranks
 
 
@@ -64,9 +58,9 @@ class TorchLoader(BatchLoader):
         form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
         **options: Unpack[LoaderKeywords],
     ) -> None:
-        check_items("batch", BATCH_ITEMS, None, ignore_index)
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self.ignore_index = ignore_index
+        self._form = form_of("batch", ignore_index, documents=None)
         self.device = known_device(device)
         self._is_cpu = self.device.type == "cpu"
         form = replace(form, dtype="int64", vocab_size=vocab_size or form.vocab_size)
@@ -89,13 +83,14 @@ class TorchLoader(BatchLoader):
         return self._as_tensors(super().batch(step))
 
     def _as_tensors(self, batch: Batch) -> TorchBatch:
-        if self._is_cpu:
-            return from_arrays(batch, ignore_index=self.ignore_index)
         if self.device.type != "cuda":
-            return from_arrays(batch, ignore_index=self.ignore_index).to(self.device)
+            made: TorchBatch = self._form(batch)
+            return made if self._is_cpu else made.to(self.device)
         ids = torch.from_numpy(batch.tokens).pin_memory()
         ids = ids.to(self.device, non_blocking=True).to(torch.int64)
         return from_arrays(batch, ids, ignore_index=self.ignore_index)
+
+    __getitem__ = refuse_rows
 
     def describe(self, step: int) -> list[str]:
         """The file and token that each row of a step's batch comes from, in words."""

@@ -8,7 +8,6 @@ reader an item is a sequence or a mapping of tensors.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Unpack
 
 import torch
@@ -21,7 +20,7 @@ from tokenmill.batches.batch import IGNORED
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
-from tokenmill.torch.torch_batch import ITEMS, batch_as, check_items
+from tokenmill.torch.torch_batch import ITEMS, form_of
 
 NOT_OF_A_SEQUENCE = ("batch_size", "rank", "world_size", "epochs")
 _NO_END = 1 << 62
@@ -49,10 +48,9 @@ class WindowsDataset(Dataset[Any]):
         form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
         **options: Unpack[LoaderKeywords],
     ) -> None:
-        check_items(items, ITEMS, options.get("documents"), ignore_index)
         self.data = data
         self.items = items
-        self._form = partial(batch_as, items=items, ignore_index=ignore_index)
+        self._form = form_of(items, ignore_index, options.get("documents"), forms=ITEMS)
         self.loader = BatchLoader(data, batch_size=1, block_size=block_size, form=form, **options)
         self._length = len(self.loader.windows(num_samples))
         self._windows = self.loader.windows(_NO_END)

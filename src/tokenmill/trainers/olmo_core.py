@@ -42,7 +42,11 @@ class TokenLoader(TextDataLoaderBase):  # type: ignore[misc]
             dp_world_size=dp_world_size,
             dp_rank=dp_rank,
         )
-        shape: dict[str, Any] = {"block_size": sequence_length, "rank": dp_rank, "world_size": dp_world_size}
+        shape: dict[str, Any] = {
+            "block_size": sequence_length,
+            "rank": dp_rank,
+            "world_size": dp_world_size,
+        }
         self._open = partial(TorchLoader, data, epochs=1, **shape, **options)
         self._row = sequence_length
         self.loader = self._open(batch_size=self.rank_batch_size // self._row)
