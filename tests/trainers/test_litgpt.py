@@ -52,7 +52,7 @@ def pretrain(tmp_path, corpus, log, *, kill_after, resume):
     command = COMMAND.format(data=corpus, out=tmp_path / "out", resume=str(resume).lower())
     done = subprocess.run(
         [sys.executable, tmp_path / "script.py", log, str(kill_after), *command.split()],
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )
@@ -64,6 +64,7 @@ def order_of(corpus, **ranks):
     return TorchLoader(data, block_size=32, seed=7, **ranks)
 
 
+@pytest.mark.timeout(900)  # two runs of its command, which imports for long
 def test_pretrain_killed_and_resumed_trains_on_the_same_windows(tmp_path, corpus):
     """Saved every second step, 4 batches; killed in batch 7, so the last checkpoint is after 4."""
     order = order_of(corpus, batch_size=2)
