@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+import pytest
 from trainer_packages import trainer
 
 litgpt_data = trainer("litgpt.data")
