@@ -77,6 +77,16 @@ def test_spans_are_copied_as_one_token_after_the_other_is(
         assert flags.tolist() == expected_flags.tolist()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_id_is_refused_from_the_first_one_above_the_largest_on(dtype):
+    maps, *_ = maps_of([4, 4], dtype)  # 0, 3, 6, 9 | 12, 15, 18, 21
+    tables = [np.array([number], np.int64) for number in (0, 0, 0, 8)]
+    rows = np.zeros((1, 8), np.int64)
+
+    assert maps.gather(rows, *tables, 21, 0, *NO_MARKS) == (1, -1)
+    assert maps.gather(rows, *tables, 20, 0, *NO_MARKS) == (0, -1)
+
+
 @given(row=NUMBERS, column=NUMBERS, start=NUMBERS, length=NUMBERS)
 @settings(max_examples=300, deadline=None)
 def test_a_span_outside_of_the_axis_or_of_the_rows_is_refused(row, column, start, length):

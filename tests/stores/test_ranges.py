@@ -154,6 +154,36 @@ def test_a_wrong_block_is_noticed(dataset, moto_port, endpoint, repeats, tmp_pat
     np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 4))
 
 
+@pytest.mark.parametrize(
+    ("kind", "damaged"), [("plain", "shard_"), ("plain", "block_hashes-"), ("packed", "shard_")]
+)
+def test_many_damaged_answers_in_a_row_are_no_damaged_block(
+    dataset, bucket, moto_port, endpoint, repeats, tmp_path, kind, damaged
+):
+    """After the first one every range is read twice, by itself, until both are the same."""
+    _, folder = dataset
+    address = f"{bucket}/data"
+    if kind == "packed":
+        tokenmill.convert(folder, tmp_path / "packed", compress="zstd:1")
+        for name, content in files_of(tmp_path / "packed").items():
+            objects.put(f"{address}/{name}", content)
+    else:
+        address = copy_of(dataset[0], bucket)
+    flipped = []
+
+    def faults(request):
+        is_damaged = request.method == "GET" and damaged in request.path and len(flipped) < 7
+        return flipped.append(request) or "flip" if is_damaged else None
+
+    with Proxy(moto_port, faults) as proxy:
+        endpoint(proxy.address)
+        found = tokenmill.open(address, cache_dir=tmp_path / "cache")[600_000:600_010]
+        endpoint()
+
+    np.testing.assert_array_equal(found, tokenmill.open(folder)[600_000:600_010])
+    assert len(flipped) == 7
+
+
 def test_a_shard_that_is_damaged_in_the_store_is_never_used(dataset, bucket, tmp_path):
     address, folder = dataset
     copy = f"{bucket}/copy"
