@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from stores.proxy import Proxy
 
-from tokenmill.errors import DownloadError, LockedError, PrepareError
+from tokenmill.errors import DownloadError, LockedError, MissingExtraError, PrepareError
 from tokenmill.stores import objects
 from tokenmill.stores.object_file import BLOCK_BYTES, ObjectFile, read_range
 
@@ -250,3 +251,11 @@ def test_of_many_writers_at_once_exactly_one_wins(bucket):
         winners = [won for won in threads.map(write, range(8)) if won]
 
     assert winners == [objects.read_all(f"{bucket}/manifest", at_most=100)]
+
+
+def test_without_obstore_an_address_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "obstore", None)
+
+    with pytest.raises(MissingExtraError, match="s3:// addresses") as missing:
+        objects.find("s3://bucket/key")
+    assert missing.value.hint == 'pip install "tokenmill[stores]"'

@@ -13,7 +13,10 @@ from stores.proxy import Proxy
 import tokenmill
 from tokenmill.errors import CorruptShardError
 from tokenmill.order.blocks import Blocks
+from tokenmill.order.spans import whole_rows
+from tokenmill.reading.span_reader import SpanReader
 from tokenmill.stores import objects
+from tokenmill.stores.store_reader import AheadReader, FetchAhead
 
 MIB = 1 << 20
 _made = {}
@@ -413,3 +416,25 @@ def test_a_damaged_frame_in_a_store_is_never_used(dataset, bucket, tmp_path):
     np.testing.assert_array_equal(data[:100], tokenmill.open(folder)[:100])
     with pytest.raises(CorruptShardError, match=r"frame 0 of .*shard_00001\.bin\.zst"):
         data[2_000_000:2_000_010]
+
+
+@pytest.mark.parametrize(("num_coming", "asked"), [(5, 5), (1000, 32)])
+def test_what_comes_is_looked_at_in_time(num_coming, asked):
+    """For as many rows as four fetches may take, and again after half of them."""
+    looked = []
+
+    class Nothing(SpanReader):
+        def read(self, spans, out, continues=None):
+            pass
+
+    def keys_of(spans):
+        looked.append(spans.num_rows)
+        return [(int(start),) for start in spans.start]
+
+    reader = AheadReader(Nothing(), FetchAhead(lambda number: number, 4), keys_of, 4)
+    coming = whole_rows(np.arange(num_coming), 10)
+    reader.follow(lambda: coming)
+    for row in range(5):
+        reader.read(coming.between(row, row + 1), np.empty((1, 10)))
+
+    assert looked == [asked] * 3
