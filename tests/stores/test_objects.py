@@ -239,6 +239,13 @@ def test_only_one_of_two_writers_wins(bucket, moto_port, endpoint, store):
         assert objects.read_all(f"{bucket}/manifest", at_most=10) == b"first"
 
 
+def test_an_object_that_is_far_too_large_is_not_brought_here_to_be_compared(bucket):
+    objects.put(f"{bucket}/manifest", bytes((1 << 26) + 2))
+
+    with pytest.raises(DownloadError, match="has 67,108,866 bytes; at most 67,108,865"):
+        objects.put_if(f"{bucket}/manifest", b"x", objects.NEW)
+
+
 def test_of_many_writers_at_once_exactly_one_wins(bucket):
     def write(number):
         try:

@@ -302,6 +302,7 @@ def test_what_is_added_or_replaced_reads_as_on_a_disk(corpus, bucket, tmp_path):
 
     theirs = tokenmill.open(address, cache_dir=tmp_path)
     assert {file.path.split("/")[-3][:2] for file in theirs.files} == {"v-"}
+    assert tokenmill.verify(address, full=True).damaged == []
     assert bytes(theirs[:100].astype(np.uint8)) == (tmp_path / "b.txt").read_bytes()[:100]
 
 
