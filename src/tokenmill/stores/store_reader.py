@@ -17,6 +17,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import xxhash
 
+from tokenmill.base.histogram import Histogram
+from tokenmill.base.stalls import waiting_for
 from tokenmill.errors import CorruptShardError
 from tokenmill.order.order import Locality
 from tokenmill.order.spans import Spans, runs
@@ -53,6 +55,7 @@ class FetchAhead(Generic[Value]):
     def __init__(self, fetch: Callable[..., Value], limit: int) -> None:
         self._fetch = fetch
         self._limit = limit
+        self.waits = Histogram()  # of the taker
         self._forget()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -82,7 +85,8 @@ class FetchAhead(Generic[Value]):
         with self._locked():
             result = self._begun.pop(key, None) or self._threads.submit(self._fetch, *key)
             self._begin_more()
-        return result.result()
+        with waiting_for("a fetch", self.waits):
+            return result.result()
 
     def _begin_more(self) -> None:
         while self._waiting and len(self._begun) < self._limit:
@@ -113,8 +117,9 @@ class AheadReader(SpanReader):
         self._coming: Callable[[], Spans] | None = None
         self._rows_left = 0  # rows to read before the next look at what comes
 
-    def follow(self, coming: Callable[[], Spans]) -> None:
+    def follow(self, coming: Callable[[], Spans], fetches: Histogram) -> None:
         self._coming = coming
+        self._ahead.waits = fetches
 
     def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
         if self._rows_left <= 0:
