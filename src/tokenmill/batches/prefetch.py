@@ -10,7 +10,6 @@ The thread knows only the iterator and the queues, not the Prefetcher, so that d
 is raised where the item is asked for. A fork copies no threads: a child makes a new one (`alive`).
 """
 
-import os
 import threading
 import time
 import weakref
@@ -18,6 +17,8 @@ from collections import deque
 from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Generic, TypeVar
+
+from tokenmill.base.system import after_fork
 
 T = TypeVar("T")
 
@@ -31,8 +32,7 @@ def _count_fork() -> None:
     _process += 1
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_count_fork)
+after_fork(_count_fork)
 
 
 class _Shared(Generic[T]):

@@ -31,6 +31,7 @@ import orjson
 import xxhash
 
 from tokenmill.base.atomic import new_file, user_cache
+from tokenmill.base.descriptors import reserve
 from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError, MismatchError, TokenmillError
 from tokenmill.order.document_pieces import DocumentsByLength
@@ -102,7 +103,7 @@ def _build(path: Path, key: str, num_tokens: int, ends: EndsBetween) -> None:
             num_documents = int(counts.sum())
             at = _starts_at(len(lengths))
             # All is taken from the disk now: where a mapped page finds no room, a process dies.
-            os.posix_fallocate(file.fileno(), 0, at + num_documents * dtype.itemsize)
+            reserve(file.fileno(), at + num_documents * dtype.itemsize)
             file.seek(_ALIGN)
             file.write(np.stack([lengths, counts]).astype("<i8").data)
             file.flush()
