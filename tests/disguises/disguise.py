@@ -28,11 +28,11 @@ import time
 import types
 
 PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}
-_LINUX_ONLY = """
+LINUX_ONLY = """
 sched_getaffinity sched_setaffinity posix_fallocate posix_fadvise memfd_create copy_file_range splice
 eventfd getrandom pidfd_open setns unshare getxattr setxattr listxattr O_DIRECT O_TMPFILE O_PATH
 """.split()  # noqa: SIM905
-_UNIX_ONLY = """
+UNIX_ONLY = """
 fork forkpty register_at_fork getuid geteuid getgid getegid getgroups setuid setgid setsid getpgid
 setpgid killpg nice uname getloadavg sysconf pathconf fpathconf statvfs fstatvfs pread preadv pwrite
 pwritev mkfifo mknod chown lchown fchown fchdir chroot fdatasync lockf sync wait wait3 wait4 WNOHANG
@@ -65,7 +65,7 @@ def put_on(system):
     modules = {"sys": Proxy(sys, platform=PLATFORMS[system])}
     missing = set()
     if system != "linux":
-        modules["os"] = Proxy(os, _LINUX_ONLY)
+        modules["os"] = Proxy(os, LINUX_ONLY)
         modules["fcntl"] = Proxy(fcntl, F_FULLFSYNC=fcntl.F_GETFD, fcntl=full_sync)
         sys.addaudithook(forbid_proc)
         multiprocessing.set_start_method("spawn")
@@ -159,7 +159,7 @@ def windows_modules():
     connection = multiprocessing.connection
     return {
         "os": Proxy(
-            os, [*_LINUX_ONLY, *_UNIX_ONLY], O_BINARY=_BINARY, O_NOINHERIT=_NO_INHERIT,
+            os, [*LINUX_ONLY, *UNIX_ONLY], O_BINARY=_BINARY, O_NOINHERIT=_NO_INHERIT,
             fsync=check_fsync, kill=kill, utime=utime, set_handle_inheritable=inherit,
         ),
         "signal": Proxy(
@@ -169,11 +169,15 @@ def windows_modules():
         "socket": Proxy(socket, ["send_fds", "recv_fds", "AF_UNIX"]),
         "subprocess": Proxy(subprocess, STARTUPINFO=StartupInfo, Popen=start),
         "multiprocessing.connection": Proxy(
-            connection, ["Connection"], PipeConnection=connection.Connection
+            connection, Connection=no_pipe, PipeConnection=connection.Connection
         ),
         "msvcrt": Proxy(types.ModuleType("msvcrt"), LK_LOCK=1, locking=locking),
         "ctypes": Proxy(ctypes, ["CDLL"], WinDLL=Kernel32, get_last_error=lambda: 87),
     }  # fmt: skip
+
+
+def no_pipe(handle):
+    raise AssertionError("on Windows a Connection is a socket; a pipe is a PipeConnection")
 
 
 class NoAdvice(mmap.mmap):
@@ -240,25 +244,22 @@ def no_fork():
 
 def forbid_like_windows(event, args):
     """Raise what Windows raises: for folders, for text, for files that are in use."""
-    if event == "open" and args[1] is None and isinstance(args[0], str | os.PathLike):
-        if calls_come_from_tokenmill() and not getattr(_ours, "looks", False) and not by_library():
-            if os.path.isdir(args[0]):
-                raise PermissionError(errno.EACCES, "Permission denied", os.fspath(args[0]))
-            assert args[2] & _BINARY, f"{args[0]} is opened as text"
-    elif event in ("os.rename", "os.remove", "os.rmdir") and isinstance(args[0], str | os.PathLike):
+    if event not in ("open", "os.rename", "os.remove", "os.rmdir"):
+        return
+    caller = sys._getframe(1).f_globals.get("__name__", "")
+    if event == "open" and args[1] is None and caller.startswith("tokenmill"):
+        if os.path.isdir(args[0]):
+            raise PermissionError(errno.EACCES, "Permission denied", os.fspath(args[0]))
+        assert args[2] & _BINARY, f"{args[0]} is opened as text"
+    elif event != "open" and isinstance(args[0], str | os.PathLike):
         paths = args[:2] if event == "os.rename" else args[:1]
-        if calls_come_from_tokenmill() and not by_library("tempfile"):
+        # tempfile has another way on Windows: files that go when they are closed.
+        if calls_come_from_tokenmill() and caller != "tempfile":
             for path in map(os.path.abspath, paths):
                 if path in names_in_use() or any(n.startswith(f"{path}/") for n in names_in_use()):
                     raise PermissionError(errno.EACCES, "it is in use (WinError 32)", path)
             if event == "os.rename" and os.path.isdir(args[1]):
                 raise PermissionError(errno.EACCES, "Access is denied (WinError 5)", args[1])
-
-
-def by_library(*names):
-    """Whether a library asks that has another way on Windows."""
-    frame = sys._getframe(2)
-    return frame.f_globals.get("__name__") in (names or ("tempfile", "shutil"))
 
 
 def names_in_use():

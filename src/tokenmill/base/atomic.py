@@ -11,10 +11,18 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
-from tokenmill.base.descriptors import open_descriptor, rename, sync, sync_path, written_ns
+from tokenmill.base.descriptors import (
+    open_descriptor,
+    rename,
+    sync,
+    sync_path,
+    when_unused,
+    written_ns,
+)
 from tokenmill.errors import TokenmillError
 
 DAY = 24 * 60 * 60
@@ -105,9 +113,9 @@ def remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         import shutil  # only here: it costs 5 ms to import
 
-        shutil.rmtree(path)
+        when_unused(partial(shutil.rmtree, path))
     else:
-        path.unlink(missing_ok=True)
+        when_unused(partial(path.unlink, missing_ok=True))
 
 
 def was_written_after(path: str | os.PathLike[str], moment: int) -> bool:

@@ -6,11 +6,14 @@ the cache of the disk.
 """
 
 import errno
+import gc
 import mmap
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
 from tokenmill.errors import TokenmillError
 
@@ -121,16 +124,21 @@ def sync_path(path: AnyPath) -> int | None:
     return None if os.path.isdir(path) else open_descriptor(path, os.O_RDWR)
 
 
-def rename(path: AnyPath, target: AnyPath) -> None:
-    """Give a file or folder another name, in one step; a file of that name is replaced."""
+def when_unused(change: Callable[[], None]) -> None:
+    """Rename or remove; on Windows try for a second, while a program has the file open."""
     for seconds in _WAITS if sys.platform == "win32" else ():
         try:
-            os.replace(path, target)
-            return
+            return change()
         except PermissionError:
+            gc.collect()  # maps that nobody uses any more
             time.sleep(seconds)
+    change()
+
+
+def rename(path: AnyPath, target: AnyPath) -> None:
+    """Give a file or folder another name, in one step; a file of that name is replaced."""
     try:
-        os.replace(path, target)
+        when_unused(partial(os.replace, path, target))
     except PermissionError as error:
         if sys.platform != "win32":
             raise
@@ -162,6 +170,12 @@ def unlink_unused(path: AnyPath) -> bool:
             raise
         return False
     return True
+
+
+def is_closed_pipe(error: OSError) -> bool:
+    """Return True if the reader of our output went away."""
+    is_told_otherwise = sys.platform == "win32" and error.errno == errno.EINVAL
+    return isinstance(error, BrokenPipeError) or is_told_otherwise
 
 
 def read_by_page(mapped: mmap.mmap) -> None:

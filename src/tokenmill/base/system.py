@@ -142,6 +142,16 @@ def after_fork(function: Callable[[], None]) -> None:
         os.register_at_fork(after_in_child=function)
 
 
+def output_encoding() -> str | None:
+    """Return how text is written to a terminal or a pipe; None: as Python does by itself."""
+    return "utf-8" if sys.platform == "win32" else None
+
+
+def may_reuse_port() -> bool:
+    """Return True if a port is free again when its server ends; on Windows two could share it."""
+    return sys.platform != "win32"
+
+
 def portable_path(path: str) -> str:
     """Return an absolute path with slashes, such as /text/a.txt or /C:/text/a.txt."""
     if sys.platform == "win32":

@@ -183,9 +183,9 @@ class ShardCache:
         """Write a file and return its descriptor; None if its bytes are not the right ones."""
         temporary = temporary_beside(path)
         with ExitStack() as undo:
-            descriptor = self._create(temporary, size)
-            undo.callback(os.close, descriptor)
             undo.callback(temporary.unlink, missing_ok=True)
+            descriptor = self._create(temporary, size)
+            undo.callback(os.close, descriptor)  # first: Windows removes no open file
             with open(descriptor, "wb", closefd=False) as file:
                 file.writelines(content)
             is_whole = os.fstat(descriptor).st_size == size
@@ -193,8 +193,8 @@ class ShardCache:
                 return None
             # Who looks at the folder might see a file twice, or not at all.
             with _making_room[os.getpid()]:
-                undo.pop_all()
                 descriptor = rename_open(descriptor, temporary, path)
+            undo.pop_all()
         os.lseek(descriptor, 0, os.SEEK_SET)
         self._checked.add((path.name, os.fstat(descriptor).st_ino))
         return descriptor
