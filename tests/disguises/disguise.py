@@ -1,11 +1,11 @@
-"""Linux in the disguise of another system: for tokenmill's own modules, what that system lacks is gone.
+"""Linux in the disguise of another system: what that system lacks is hidden from tokenmill.
 
     DISGUISE=windows PYTHONPATH=tests/disguises python -m pytest tests/base
 
-The variable goes to child processes as well. What a module of tokenmill imports is replaced: modules
-that the system lacks cannot be imported, names that it lacks are not there, and what it has instead
-is there, made from what Linux has. Other packages see Linux as it is. What a system forbids, such as
-to replace a file that is open, is forbidden to whatever tokenmill calls.
+The variable goes to child processes as well. What a module of tokenmill imports is replaced:
+modules that the system lacks cannot be imported, names that it lacks are not there, and what it has
+instead is there, made from what Linux has. Other packages see Linux as it is. What a system
+forbids, such as to replace a file that is open, is forbidden to whatever tokenmill calls.
 
 This is not that system: paths have slashes, names of files differ by case, and what stands for
 `msvcrt` or `kernel32` does what their documentation says, as far as tokenmill asks for it.
@@ -29,15 +29,15 @@ import types
 
 PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}
 LINUX_ONLY = """
-sched_getaffinity sched_setaffinity posix_fallocate posix_fadvise memfd_create copy_file_range splice
-eventfd getrandom pidfd_open setns unshare getxattr setxattr listxattr O_DIRECT O_TMPFILE O_PATH
+sched_getaffinity sched_setaffinity posix_fallocate posix_fadvise memfd_create copy_file_range
+splice eventfd getrandom pidfd_open setns unshare getxattr setxattr listxattr O_DIRECT O_TMPFILE O_PATH
 """.split()  # noqa: SIM905
 UNIX_ONLY = """
 fork forkpty register_at_fork getuid geteuid getgid getegid getgroups setuid setgid setsid getpgid
 setpgid killpg nice uname getloadavg sysconf pathconf fpathconf statvfs fstatvfs pread preadv pwrite
 pwritev mkfifo mknod chown lchown fchown fchdir chroot fdatasync lockf sync wait wait3 wait4 WNOHANG
-get_blocking set_blocking posix_spawn openpty ttyname ctermid sendfile O_CLOEXEC O_NOFOLLOW O_NONBLOCK
-O_DIRECTORY O_SYNC O_DSYNC O_NOCTTY readv writev
+get_blocking set_blocking posix_spawn openpty ttyname ctermid sendfile O_CLOEXEC O_NOFOLLOW
+O_NONBLOCK O_DIRECTORY O_SYNC O_DSYNC O_NOCTTY readv writev
 """.split()  # noqa: SIM905
 _WINDOWS_SIGNALS = {"SIGABRT", "SIGFPE", "SIGILL", "SIGINT", "SIGSEGV", "SIGTERM", "SIGBREAK"}
 _BINARY = 1 << 28  # bits that open(2) does not look at
@@ -115,9 +115,10 @@ def full_sync(descriptor, command, *rest):
 
 def forbid_proc(event, args):
     """Neither macOS nor Windows has /proc."""
-    if event == "open" and isinstance(args[0], str) and args[0].startswith("/proc/"):
-        if not getattr(_ours, "looks", False) and calls_come_from_tokenmill():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), args[0])
+    if event != "open" or not isinstance(args[0], str) or not args[0].startswith("/proc/"):
+        return
+    if not getattr(_ours, "looks", False) and calls_come_from_tokenmill():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), args[0])
 
 
 # Windows
@@ -205,7 +206,7 @@ def locking(descriptor, mode, num_bytes):
 
 
 class Kernel32:
-    """The few functions of kernel32.dll that tokenmill calls; a handle is the number of a process."""
+    """Functions of kernel32.dll that tokenmill calls; a handle is the number of a process."""
 
     def __init__(self, name, *, use_last_error):
         assert name == "kernel32"
@@ -255,8 +256,9 @@ def forbid_like_windows(event, args):
         paths = args[:2] if event == "os.rename" else args[:1]
         # tempfile has another way on Windows: files that go when they are closed.
         if calls_come_from_tokenmill() and caller != "tempfile":
+            names = names_in_use()
             for path in map(os.path.abspath, paths):
-                if path in names_in_use() or any(n.startswith(f"{path}/") for n in names_in_use()):
+                if path in names or any(name.startswith(f"{path}/") for name in names):
                     raise PermissionError(errno.EACCES, "it is in use (WinError 32)", path)
             if event == "os.rename" and os.path.isdir(args[1]):
                 raise PermissionError(errno.EACCES, "Access is denied (WinError 5)", args[1])
@@ -273,8 +275,8 @@ def names_in_use():
                     names.add(os.readlink(f"/proc/{pid}/fd/{number}"))
                 except OSError:
                     continue
-            names |= {line.split(maxsplit=5)[-1].strip() for line in read_proc(f"{pid}/maps").splitlines()}
+            maps = read_proc(f"{pid}/maps").splitlines()
+            names |= {line.split(maxsplit=5)[-1] for line in maps}
         except OSError:
             continue
     return names
-

@@ -1,8 +1,8 @@
 """Calls that Linux, macOS or Windows lacks are in four files of base/, and nowhere else.
 
-Names that typeshed knows to be of one system are found by `make types`, which runs mypy for all three.
-What mypy cannot see is found here: whether code asks which system it is on, opens as text, or renames
-a file without a thought for those who have it open.
+Names that typeshed knows to be of one system are found by `make types`, which runs mypy for all
+three. What mypy cannot see is found here: whether code asks which system it is on, opens as text,
+or renames a file without a thought for those who have it open.
 """
 
 import ast
@@ -78,7 +78,7 @@ def test_what_is_looked_for_is_found(code):
 
 @pytest.mark.parametrize("system", DIFFERENCES)
 def test_the_core_of_the_tests_passes_in_the_disguise_of_a_system(system):
-    """Prepare, open, load, convert, verify, train, lock and work in processes, as it would there."""
+    """Prepare, open, load, convert, verify, keep checkpoints, lock and work in processes."""
     done = run_disguised(system, *CORE, "-rA")
 
     outcomes = Counter(line.partition(" ")[0] for line in done.stdout.splitlines())

@@ -12,7 +12,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from tokenmill.errors import TokenmillError
@@ -21,7 +22,7 @@ AnyPath = str | os.PathLike[str]
 _ZEROS = bytes(1 << 20)
 # A scanner or an indexer has a new file open for a moment. Seconds between two attempts:
 _WAITS = (0.01, 0.03, 0.1, 0.3, 0.6)
-_moving = threading.Lock()  # the position of a file, there and back
+_moving = threading.Lock()
 
 
 def open_descriptor(path: AnyPath, flags: int, mode: int = 0o666, *, follow: bool = True) -> int:
@@ -45,17 +46,24 @@ def without_waiting(flags: int) -> int:
     return flags | os.O_NONBLOCK
 
 
-def read_at(descriptor: int, count: int, start: int) -> bytes:
-    """Return up to `count` bytes from `start` on; the position of the file stays."""
-    if sys.platform != "win32":
-        return os.pread(descriptor, count, start)
+@contextmanager
+def _moved(descriptor: int, start: int) -> Iterator[None]:
+    """Move the position of a file, and back, where it is the only way to another byte."""
     with _moving:
         before = os.lseek(descriptor, 0, os.SEEK_CUR)
         os.lseek(descriptor, start, os.SEEK_SET)
         try:
-            return os.read(descriptor, count)
+            yield
         finally:
             os.lseek(descriptor, before, os.SEEK_SET)
+
+
+def read_at(descriptor: int, count: int, start: int) -> bytes:
+    """Return up to `count` bytes from `start` on; the position of the file stays."""
+    if sys.platform != "win32":
+        return os.pread(descriptor, count, start)
+    with _moved(descriptor, start):
+        return os.read(descriptor, count)
 
 
 def read_into(descriptor: int, view: memoryview, start: int) -> int:
@@ -72,8 +80,7 @@ def write_at(descriptor: int, data: bytes, start: int) -> None:
     if sys.platform != "win32":
         os.pwrite(descriptor, data, start)
         return
-    with _moving:
-        os.lseek(descriptor, start, os.SEEK_SET)
+    with _moved(descriptor, start):
         os.write(descriptor, data)
 
 
