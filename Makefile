@@ -9,7 +9,8 @@ PACKAGE := pyproject.toml setup.py $(wildcard src/tokenmill/kernel/*.[ch])
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 
-.PHONY: demo test lint types unit disguises kernels servers format docs bench faults mutants clean
+.PHONY: demo test lint types unit disguises dist wheel-test oldest kernels servers format docs site bench faults \
+    mutants clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
@@ -41,6 +42,26 @@ kernels: $(VENV)/torch.stamp
 	$(UV) ziglang
 	$(BIN)/python scripts/build_kernels.py
 
+# What is published, for this system: dist/ holds an sdist and a wheel for Python 3.11 and later.
+dist: $(VENV)/dev.stamp
+	rm -rf build dist
+	$(BIN)/python -m build --outdir dist/built
+	PATH="$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/built/*.whl
+	mv dist/built/*.tar.gz dist && rm -r dist/built
+	$(BIN)/abi3audit --strict --assume-minimum-abi3 3.11 dist/*.whl
+	$(BIN)/twine check --strict dist/*
+
+# The wheel in an empty environment with torch, and every block of the README: some minutes.
+wheel-test: dist
+	$(BIN)/python tests/distribution/try_wheel.py dist/*.whl --torch
+
+# The core of the suite with the oldest version of every dependency.
+oldest: $(VENV)/torch.stamp
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/oldest
+	$(BIN)/uv pip install --quiet --python $(VENV)/oldest/bin/python -c tests/oldest.txt \
+	    '.[parquet,tokenizers,tiktoken,sentencepiece,stores]' pytest pytest-timeout hypothesis
+	$(VENV)/oldest/bin/python tests/distribution/core_tests.py
+
 # Two stores that only npm has: Azure's emulator, and an S3 without conditional writes (200 MB).
 # Without them, the tests that need them are skipped, and say so.
 servers: $(VENV)/torch.stamp
@@ -51,8 +72,12 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff format .
 
 docs: $(VENV)/dev.stamp
-	$(BIN)/python scripts/make_api_page.py
 	$(BIN)/python scripts/make_traces.py
+
+# Pages from docs/, the API from docstrings, the commands from their help. A link that leads nowhere
+# is an error. Open site/index.html, or serve the folder: search needs a server.
+site: $(VENV)/dev.stamp
+	PYTHONPATH=src:scripts $(BIN)/zensical build --strict --clean
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/load.py
@@ -94,4 +119,4 @@ $(VENV)/dev.stamp: $(PACKAGE) $(VENV)/torch.stamp
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site .cache

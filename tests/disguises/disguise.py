@@ -30,7 +30,8 @@ import types
 PLATFORMS = {"linux": "linux", "macos": "darwin", "windows": "win32"}
 LINUX_ONLY = """
 sched_getaffinity sched_setaffinity posix_fallocate posix_fadvise memfd_create copy_file_range
-splice eventfd getrandom pidfd_open setns unshare getxattr setxattr listxattr O_DIRECT O_TMPFILE O_PATH
+splice eventfd getrandom pidfd_open setns unshare getxattr setxattr listxattr O_DIRECT
+O_TMPFILE O_PATH
 """.split()  # noqa: SIM905
 UNIX_ONLY = """
 fork forkpty register_at_fork getuid geteuid getgid getegid getgroups setuid setgid setsid getpgid
