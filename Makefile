@@ -6,10 +6,12 @@ BIN    := $(VENV)/bin
 PACKAGE := pyproject.toml setup.py $(wildcard src/tokenmill/kernel/*.[ch])
 # pip for torch, because it finds a CPU build where there is one on the machine; uv for all else,
 # because it takes seconds for what takes pip minutes.
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP_OPTIONS := -m pip install --quiet --disable-pip-version-check --no-compile
+PIP    := $(BIN)/python $(PIP_OPTIONS)
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
+UV_FOR_TRAINERS := $(BIN)/uv pip install --quiet --compile-bytecode --python $(VENV)/trainers/bin/python
 
-.PHONY: demo test lint types unit disguises dist wheel-test oldest kernels servers format docs site bench faults \
+.PHONY: demo test lint types unit disguises dist wheel-test oldest kernels servers trainers format docs site bench faults \
     mutants clean
 
 demo: $(VENV)/demo.stamp
@@ -67,6 +69,10 @@ oldest: $(VENV)/torch.stamp
 servers: $(VENV)/torch.stamp
 	npm install --prefix $(VENV)/servers --no-audit --no-fund azurite@3 s3rver@3
 
+# Ten minutes: the trainers of other projects, on our loaders, killed and resumed.
+trainers: $(VENV)/trainers.stamp
+	TOKENMILL_TRAINERS=1 $(VENV)/trainers/bin/python -m pytest tests/trainers
+
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -116,6 +122,14 @@ $(VENV)/demo.stamp: $(PACKAGE) $(VENV)/torch.stamp
 $(VENV)/dev.stamp: $(PACKAGE) $(VENV)/torch.stamp
 	rm -f src/tokenmill/kernel/*.so
 	$(UV) -e '.[dev]'
+	touch $@
+
+# Their own environment. Some of them pin torch, so they come without their dependencies.
+$(VENV)/trainers.stamp: $(PACKAGE) $(VENV)/torch.stamp tests/trainers/packages.txt tests/trainers/needed.txt
+	$(PYTHON) -m venv $(VENV)/trainers
+	$(VENV)/trainers/bin/python $(PIP_OPTIONS) -c constraints.txt torch
+	$(UV_FOR_TRAINERS) --no-deps -r tests/trainers/packages.txt
+	$(UV_FOR_TRAINERS) -c constraints.txt -r tests/trainers/needed.txt -e '.[parquet]'
 	touch $@
 
 clean:

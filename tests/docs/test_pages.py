@@ -15,7 +15,7 @@ from tokenmill.cli import tokenmill
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
 # Programs that pages name and tests do not have; what they are given is not checked.
-OTHERS = {"pip", "less", "sbatch", "parallel", "torchrun", "hf"}
+OTHERS = {"pip", "less", "sbatch", "parallel", "torchrun", "hf", "litgpt"}
 # Where the files of this repository are for a reader who has none of them.
 OURS = re.compile(
     r"https://(github\.com/tokenmill/tokenmill/(blob|tree)|raw\.githubusercontent\.com/tokenmill/tokenmill)/main/"

@@ -15,6 +15,7 @@ import orjson
 from tokenmill.base.atomic import remove_abandoned, temporary_beside
 from tokenmill.base.descriptors import lock as lock_descriptor
 from tokenmill.base.descriptors import open_descriptor, rename, unlink_unused
+from tokenmill.base.stalls import waiting_for
 from tokenmill.base.system import host_name, process_start
 from tokenmill.errors import LockedError
 
@@ -54,7 +55,7 @@ def wait_for_others(path: Path) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     descriptor = open_descriptor(lock, os.O_RDWR | os.O_CREAT, 0o600, follow=False)
     try:
-        with suppress(OSError):
+        with suppress(OSError), waiting_for(f"the lock {lock}"):
             lock_descriptor(descriptor)
         remove_abandoned(path)
         yield

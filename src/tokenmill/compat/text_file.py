@@ -29,7 +29,7 @@ def open_text(
     path: str | Path,
     splits: Sequence[str],
     *,
-    tokenizer: str | Path | Tokenizer | None = None,
+    tokenizer: Any = None,
     say: Say = print,
     warn: Say,
 ) -> list[TokenDataset]:
@@ -79,14 +79,14 @@ def open_text(
     return [dataset.from_array(part, tokenizer=known, **about) for part in parts]
 
 
-def _tokenizer_of(text: bytes, tokenizer: str | Path | Tokenizer) -> Tokenizer:
+def _tokenizer_of(text: bytes, tokenizer: Any) -> Tokenizer:
     if tokenizer == "chars":
         return CharsTokenizer.learn([text])
     if str(tokenizer).startswith(LEARNED):
         from tokenmill.tokens.learn_bpe import learn_bpe
 
         return learn_bpe(text, str(tokenizer))
-    return tokenizer if isinstance(tokenizer, Tokenizer) else load_tokenizer.load(tokenizer)
+    return load_tokenizer.load(tokenizer)
 
 
 def _check_first_words(data: TokenDataset, tokenizer: Tokenizer, path: Path) -> None:

@@ -134,6 +134,10 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
     found = target.previous
     if found is None:
         return Settings(**given)
+    if found.tokenizer.state is None:
+        raise TokenizerMismatchError(
+            f"{target.name} names no tokenizer: no text can be added to it; use another folder"
+        )
     theirs = recorded_settings(found)
     for name in _MUST_BE_EQUAL:
         must_be = found.dtype if name == "dtype" else theirs.get(name)
@@ -152,6 +156,7 @@ def tokenizer_for(target: Target, settings: Settings, given: dict[str, Any]) -> 
     if found is None:
         return load_tokenizer(settings)
     record = found.tokenizer
+    assert record.state is not None  # `settings_for` has refused it
     file = f"{target.name}/{record.state.file}"
     stored = from_bytes(_read_checked(target, record.state), file)
     check_stated(
