@@ -90,7 +90,7 @@ def _closed(given: Any, number: int, end: int, limit: int) -> np.ndarray:
         raise BadInputError(
             f"document {number:,} is {given!r:.80} ({type(given).__name__}, {ids.ndim}-D "
             f"{ids.dtype}); expected a list or a 1-D array of ids, which are whole numbers",
-            hint="texts are for tokenmill.prepare; a single document is a list of one: [ids]",
+            hint="texts are for tokenmill.prepare; a single one is documents=[ids]",
         )
     closed = ids.astype(np.int64)  # from 2^63 on they are negative
     if not ids.size or ids[-1] != end:
