@@ -49,6 +49,7 @@ def open(
     cache_bytes: int | None = None,
     verify: bool | None = None,
     begin_token: int | str | None = None,
+    columns: Sequence[str] | None = None,
 ) -> "TokenDataset":
     """Open token files as they are: a tokenmill dataset, a folder, a file, a glob or a list.
 
@@ -70,6 +71,9 @@ def open(
     `verify=True` compares every shard with its hash in the manifest when it is first touched, and
     raises CorruptShardError for one that was damaged, or swapped with another. Shards from a bucket
     are always compared, unless `verify=False` lets rows come alone: docs/storage.md.
+
+    `columns` are the names of the columns next to the ids that are used, by default all: `loss`
+    masks targets, `weights` weigh them (docs/columns.md). `columns=[]` leaves all of them out.
     """
     check_split(split)
     one_of("backend", backend, BACKENDS)
@@ -81,9 +85,10 @@ def open(
 
         cache = ask.cache()
         found = detect_remote(addresses, split, format=format, ask=ask, cache=cache)
+        found = _with_columns(found, columns)
         reader: ShardReader = StoreReader(found.files, cache, backend=backend, verify=verify)
     else:
-        found = detect(path, split, format=format, ask=ask)
+        found = _with_columns(detect(path, split, format=format, ask=ask), columns)
         reader = _local_reader(path, found, ask, backend, verify)
     if split is None:
         splits = {file.split for file in found.files}
@@ -143,6 +148,27 @@ def _with_ids(
     if end_of_text_comes is not None:
         found = replace(found, end_of_text_comes=end_of_text_comes)
     return found
+
+
+def _with_columns(found: FoundData, names: Sequence[str] | None) -> FoundData:
+    """Return the same data with these of its columns; all files must have the same."""
+    if names is None and not any(file.columns for file in found.files):
+        return found
+    known = {column.name: column.bits for column in found.files[0].columns}
+    for name in names or ():
+        one_of("columns", name, list(known))
+    for file in found.files:
+        if {column.name: column.bits for column in file.columns} != known:
+            raise FormatError(
+                f"{file.path} has the columns {[column.name for column in file.columns]}, but "
+                f"{found.files[0].path} has {list(known)}",
+                hint="all files must have the same; columns=[] leaves them out",
+            )
+    chosen = known if names is None else names
+    return found.with_files(
+        replace(file, columns=tuple(column for column in file.columns if column.name in chosen))
+        for file in found.files
+    )
 
 
 def _known_tokenizer(given: Any) -> Any:

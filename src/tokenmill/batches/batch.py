@@ -58,6 +58,8 @@ class RowGroup:
     False if it begins one or is padding; the first of a row means nothing. None: not known."""
     banned: np.ndarray | None = None
     """(R, T + 1) bool: the tokens that must not become labels; None: there are none."""
+    columns: dict[str, np.ndarray] | None = None
+    """(R, T + 1) each: the columns of the tokens by name; None: there are none."""
     labels: np.ndarray | None = None
     """(R, T) int64: the labels, where an augmentation gives others than the tokens say."""
 
@@ -71,7 +73,7 @@ class Batch:
     """What one rank trains on in one step, in its own memory; unpacks as `inputs, targets`.
 
     Of rows with padding it unpacks as `inputs, labels`: nothing is to be learned from padding.
-    Banned targets are -100 in both.
+    Banned targets, and those without loss by a column of the data, are -100 in both.
     """
 
     rows: np.ndarray
@@ -98,6 +100,9 @@ class Batch:
     """True if labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
     banned: np.ndarray | None = None
     """(batch_size, block_size + 1) bool: the tokens that must not be trained on; None: none."""
+    columns: dict[str, np.ndarray] | None = None
+    """(batch_size, block_size + 1) each: values of all tokens by the name of their column; 0 in
+    padding. None: the data has no columns."""
 
     def __repr__(self) -> str:
         inputs = self.inputs
@@ -161,6 +166,15 @@ class Batch:
         if self.loss_mask is not None:
             labels[~self.loss_mask] = IGNORED
         return labels
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """(batch_size, block_size) float32: how much each target counts; None: all the same."""
+        if self.columns is None:
+            return None
+        from tokenmill.batches.run_columns import weights_of
+
+        return weights_of(self.columns)
 
     @property
     def segments(self) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""datatrove `.ds` files of ids, with `.ds.index` and `.ds.metadata` beside them.
+"""datatrove `.ds` files of ids, with `.ds.index`, `.ds.metadata` and perhaps `.ds.loss` beside them.
 
 The index is one u64 for each document: where it ends, in tokens. The metadata are three lines:
 "tokenizer|bytes of a token", the number of tokens, and the same for people.
@@ -32,13 +32,16 @@ class DatatroveWriter(Writer):
         lines = [f"{name}|{width}", str(num_tokens), f"{num_tokens / 1e9:.2f} GT"]
         write_file(Path(f"{path}.metadata"), "\n".join(lines).encode())
 
+    def column_path(self, name: str) -> Path:
+        return Path(f"{self.path()}.{name}")
+
 
 class Datatrove(FileFormat):
     """Files that belong together by name; any of them may be named."""
 
     name = "datatrove"
     writer = DatatroveWriter
-    written_suffixes = (".ds", ".index", ".metadata")
+    written_suffixes = (".ds", ".index", ".metadata", ".loss")
     dtypes = ("uint16", "uint32")
     tokens_per_shard = 100_000_000
     is_indexed = True
@@ -59,11 +62,15 @@ class Datatrove(FileFormat):
             dtype,
             size,
             count,
+            mask=Path(f"{tokens}.loss"),
             ends=_index(tokens, size // dtype.itemsize),
             tokenizer=bundled,
             vocab_size=50257 if bundled == "gpt2" else None,
             details={"tokenizer": tokenizer} if tokenizer else {},
         )
+
+    def holds(self, column: str) -> bool:
+        return column == "loss"
 
 
 def _metadata(tokens: Path) -> tuple[str | None, Dtype | None, int | None]:

@@ -18,7 +18,7 @@ import numpy as np
 from tokenmill.base.suggest import one_of
 from tokenmill.errors import MismatchError
 from tokenmill.formats.untrusted import expect_size, whole_tokens
-from tokenmill.reading.token_file import Dtype, Lazy, TokenFile
+from tokenmill.reading.token_file import ColumnFile, Dtype, Lazy, TokenFile
 
 if TYPE_CHECKING:
     from tokenmill.formats.writing import Writer
@@ -123,6 +123,10 @@ class TokenFormat(ABC):
     states_dtype: bool = True
     """True if what was written says its dtype, so that it opens without being asked for it."""
 
+    def holds(self, column: str) -> bool:
+        """Return True if there is a place for a column of this name."""
+        return False
+
     def end_of_text_id_of(self, dtype: Dtype) -> int | None:
         """Return the only end-of-text id that readers of files with this dtype know."""
         return None
@@ -143,19 +147,26 @@ class FileFormat(TokenFormat):
         count: int | None = None,
         offset: int = 0,
         ends: Lazy | None = None,
+        mask: Path | None = None,
         **facts: Any,
     ) -> FoundData:
         """Return what `read` returns; tokens must fill a file of `size` bytes from `offset` on.
 
         `count` is how many tokens there are, where the files say it; `facts` are other fields of
-        FoundData.
+        FoundData. `mask` is the file, if it is there, that has a byte for each token: 1 if it is a
+        target, else 0.
         """
         if count is None:
             count = whole_tokens(path, size - offset, dtype)
         else:
             expected = offset + count * dtype.itemsize
             expect_size(path, size, expected, f"its header ({count:,} tokens)")
-        file = TokenFile(str(path), path.name, dtype, count, size, offset, ends=ends)
+        columns = ()
+        if mask is not None and mask.is_file():
+            expect_size(mask, mask.stat().st_size, count, f"{path.name} ({count:,} tokens)")
+            values = TokenFile(str(mask), mask.name, np.dtype("u1"), count, count)
+            columns = (ColumnFile("loss", 8, values),)
+        file = TokenFile(str(path), path.name, dtype, count, size, offset, ends, columns=columns)
         return FoundData(self.name, (file,), **facts)
 
 

@@ -10,13 +10,19 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
 from tokenmill import kernel
 from tokenmill.order.spans import Spans
+
+if TYPE_CHECKING:  # imported where a dataset has columns
+    from tokenmill.reading.columns import Columns
+
+ColumnRows = Mapping[str, np.ndarray]
+"""By the name of a column: (rows, columns of a row, values of a token), as the rows of tokens."""
 
 
 class IdLimit(Protocol):
@@ -37,12 +43,24 @@ class SpanReader(ABC):
     """Copies spans of one or several axes of tokens into rows."""
 
     @abstractmethod
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+    def read(
+        self,
+        spans: Spans,
+        out: np.ndarray,
+        continues: np.ndarray | None = None,
+        columns: ColumnRows | None = None,
+    ) -> None:
         """Copy each span to its place in `out`, (rows, columns) of any integer type.
 
         In `continues`, (rows, columns) bool, the flag of each token that begins a document, as the
-        end-of-text id says, becomes False.
+        end-of-text id says, becomes False. `columns` are for readers that were made `with_columns`.
         """
+
+    def with_columns(self, columns: "Columns") -> "SpanReader":
+        """Return a reader that copies these columns by the same spans."""
+        from tokenmill.reading.columns import PlainColumns
+
+        return PlainColumns(self, columns)
 
     def follow(self, coming: Callable[[], Spans]) -> None:  # noqa: B027
         """Take, once, a function that gives the spans to come; most readers have no use for it.
@@ -64,7 +82,13 @@ class FileReader(SpanReader):
         self._read = read
         self._ids = ids
 
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+    def read(
+        self,
+        spans: Spans,
+        out: np.ndarray,
+        continues: np.ndarray | None = None,
+        columns: ColumnRows | None = None,
+    ) -> None:
         marks = Marks.of(continues, self._ids)
         tables = (spans.row, spans.column, spans.start, spans.length)
         for span in zip(*(each.tolist() for each in tables), strict=True):
@@ -113,26 +137,45 @@ class RunReader(FileReader):
             self._maps = kernel.compiled.Maps(self._edges, self._dtype.itemsize, signed)
 
     def __reduce__(self) -> tuple[object, ...]:
-        settings = (self._edges, self._dtype, self._array_of, self._max_open, self._ids)
-        return RunReader, settings
+        return RunReader, self.settings
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        return self._edges, self._dtype, self._array_of, self._max_open, self._ids
+
+    def with_columns(self, columns: "Columns") -> SpanReader:
+        if self._maps is None:
+            return super().with_columns(columns)
+        from tokenmill.reading.columns import ColumnRunReader
+
+        return ColumnRunReader(self, columns)
 
     def __contains__(self, run: object) -> bool:
         """Return True if a run is held."""
         return run in self._held
 
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+    def read(
+        self,
+        spans: Spans,
+        out: np.ndarray,
+        continues: np.ndarray | None = None,
+        columns: ColumnRows | None = None,
+    ) -> None:
         if self._process != os.getpid():  # a fork copies no threads, one of which had the lock
             self._forget()
         with self._lock:
             if self._maps is None:
                 super().read(spans, out, continues)
             else:
-                self._gather(spans, out, Marks.of(continues, self._ids))
+                self._gather(spans, out, Marks.of(continues, self._ids), columns)
 
-    def _gather(self, spans: Spans, out: np.ndarray, marks: "Marks") -> None:
+    def _gather(
+        self, spans: Spans, out: np.ndarray, marks: "Marks", columns: ColumnRows | None
+    ) -> None:
         tables = (spans.row, spans.column, spans.start, spans.length)
         ids = self._ids
-        done, missing = self._maps.gather(out, *tables, ids.largest, 0, *marks)
+        pairs = self._pairs(columns)
+        done, missing = self._maps.gather(out, *tables, ids.largest, 0, *marks, pairs)
         while done < len(spans.row):
             span = tuple(int(table[done]) for table in tables)
             if missing < 0:
@@ -143,7 +186,11 @@ class RunReader(FileReader):
                 done += 1
             else:
                 self._hold(runs)
-            done, missing = self._maps.gather(out, *tables, ids.largest, done, *marks)
+            done, missing = self._maps.gather(out, *tables, ids.largest, done, *marks, pairs)
+
+    def _pairs(self, columns: ColumnRows | None) -> tuple[tuple[Any, np.ndarray], ...]:
+        """Return what the kernel takes for columns: maps, and the rows that they go to."""
+        return ()
 
     def _read(self, run: int, offset: int, count: int) -> np.ndarray:
         self._hold([run])
@@ -157,11 +204,17 @@ class RunReader(FileReader):
         for run in list(itertools.islice(others, num_dropped)):
             del self._held[run]
             if self._maps is not None:
-                self._maps.drop(run)
+                self._drop(run)
         for run, array in new.items():
-            self._held[run] = array
             if self._maps is not None:
-                self._maps.put(run, array)
+                self._put(run, array)
+            self._held[run] = array
+
+    def _put(self, run: int, array: np.ndarray) -> None:
+        self._maps.put(run, array)
+
+    def _drop(self, run: int) -> None:
+        self._maps.drop(run)
 
 
 class MixedReader(SpanReader):
@@ -175,12 +228,22 @@ class MixedReader(SpanReader):
         self._readers = readers
         self._number_of = number_of
 
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+    def read(
+        self,
+        spans: Spans,
+        out: np.ndarray,
+        continues: np.ndarray | None = None,
+        columns: ColumnRows | None = None,
+    ) -> None:
         numbers = self._number_of(spans)
         for number, reader in enumerate(self._readers):
             mine = numbers == number
             if mine.any():
-                reader.read(spans.chosen(mine), out, continues)
+                reader.read(spans.chosen(mine), out, continues, columns)
+
+    def with_columns(self, columns: "Columns") -> SpanReader:
+        readers = [reader.with_columns(columns) for reader in self._readers]
+        return MixedReader(readers, self._number_of)
 
     def follow(self, coming: Callable[[], Spans]) -> None:
         for number, reader in enumerate(self._readers):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import xxhash
@@ -25,6 +25,7 @@ from tokenmill.reading.frames import Frames
 from tokenmill.reading.shard_cache import ShardCache, tokens_of
 from tokenmill.reading.shard_reader import Descriptor, RecentlyUsed, ShardReader
 from tokenmill.reading.span_reader import (
+    ColumnRows,
     FileReader,
     IdLimit,
     MixedReader,
@@ -35,6 +36,9 @@ from tokenmill.reading.span_reader import (
 from tokenmill.reading.token_file import FRAMED, TokenFile
 from tokenmill.stores import objects
 from tokenmill.stores.store_requests import ObjectStat
+
+if TYPE_CHECKING:
+    from tokenmill.reading.columns import Columns
 
 REQUESTS_AHEAD = 48
 FILES_AHEAD = 4
@@ -118,11 +122,21 @@ class AheadReader(SpanReader):
     def follow(self, coming: Callable[[], Spans]) -> None:
         self._coming = coming
 
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+    def with_columns(self, columns: "Columns") -> SpanReader:
+        self._reader = self._reader.with_columns(columns)
+        return self
+
+    def read(
+        self,
+        spans: Spans,
+        out: np.ndarray,
+        continues: np.ndarray | None = None,
+        columns: ColumnRows | None = None,
+    ) -> None:
         if self._rows_left <= 0:
             self._look_ahead(spans if self._coming is None else self._coming())
         self._rows_left -= spans.num_rows
-        self._reader.read(spans, out, continues)
+        self._reader.read(spans, out, continues, columns)
 
     def _look_ahead(self, coming: Spans) -> None:
         num_rows = min(coming.num_rows, ROWS_LOOKED_AT, 8 * self._most)
