@@ -70,10 +70,10 @@ def open(
 
     `verify=True` compares every shard with its hash in the manifest when it is first touched, and
     raises CorruptShardError for one that was damaged, or swapped with another. Shards from a bucket
-    are always compared, unless `verify=False` lets rows come alone: docs/storage.md.
+    are always compared, unless `verify=False` lets rows come alone: docs/guides/storage.md.
 
     `columns` are the names of the columns next to the ids that are used, by default all: `loss`
-    masks targets, `weights` weigh them (docs/columns.md). `columns=[]` leaves all of them out.
+    masks targets, `weights` weigh them (docs/guides/columns.md). `columns=[]` uses none of them.
     """
     check_split(split)
     one_of("backend", backend, BACKENDS)

@@ -4,7 +4,7 @@
     weights   8 or 16 bits: how much the token counts as a target, in sixteenths or in 4096ths
     others    1 bit, 8 bits, or k values of 16 bits, as their writer means them
 
-A column has one file per shard (docs/format.md). Its values are gathered by the spans of the ids, in
+A column has one file per shard (docs/reference/format.md). Its values are gathered by the spans of the ids, in
 the same call of the kernel. A dataset without columns never imports this module.
 """
 
