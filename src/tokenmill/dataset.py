@@ -152,21 +152,20 @@ def _with_ids(
 
 def _with_columns(found: FoundData, names: Sequence[str] | None) -> FoundData:
     """Return the same data with these of its columns; all files must have the same."""
-    if names is None and not any(file.columns for file in found.files):
-        return found
-    known = {column.name: column.bits for column in found.files[0].columns}
+    known = [column.name for column in found.files[0].columns]
     for name in names or ():
-        one_of("columns", name, list(known))
+        one_of("columns", name, known)
     for file in found.files:
-        if {column.name: column.bits for column in file.columns} != known:
+        if names != [] and len(file.columns) != len(known):
             raise FormatError(
-                f"{file.path} has the columns {[column.name for column in file.columns]}, but "
-                f"{found.files[0].path} has {list(known)}",
-                hint="all files must have the same; columns=[] leaves them out",
+                f"{file.path} has {plural(len(file.columns), 'column')} next to its ids, but "
+                f"{found.files[0].path} has {len(known)}: all files must have the same",
+                hint="bring the missing files there, or use no columns: columns=[]",
             )
-    chosen = known if names is None else names
+    if names is None:
+        return found
     return found.with_files(
-        replace(file, columns=tuple(column for column in file.columns if column.name in chosen))
+        replace(file, columns=tuple(c for c in file.columns if c.name in names))
         for file in found.files
     )
 

@@ -52,12 +52,9 @@ class BatchMaker:
         ]
         self._columns: RunColumns | None = None
         if any(data.columns for data in run.datasets):
-            from tokenmill.batches.run_columns import RunColumns
+            from tokenmill.batches import run_columns
 
-            self._columns = RunColumns(run.names, run.datasets)
-            readers = self._columns.readers(readers)
-            if run.augmenter is not None:
-                self._columns.refuse_moved()
+            self._columns = run_columns.RunColumns(run)
         self._reader: SpanReader = readers[0] if len(readers) == 1 else MixedReader(readers)
         self._dtype = np.dtype(form.dtype)
         self._has_padding = run.settings.order.of_documents
@@ -202,7 +199,7 @@ class BatchMaker:
         if self._find_documents is not None:
             group.continues = self._find_documents(located, low, high, length)
         if self._columns is not None:
-            group.columns = self._columns.empty(group.tokens.shape, padded=self._has_padding)
+            group.columns = self._columns.cells(group.tokens.shape, padded=self._has_padding)
         if self._has_padding:  # every span is a document: the reader need not look for their ends
             group.filled = spans.filled
             self._reader.read(spans, group.tokens, None, group.columns)
@@ -211,9 +208,7 @@ class BatchMaker:
         if self._find_banned is not None:
             group.banned = self._find_banned(located, low, high, length)
         if self._columns is not None:
-            self._columns.mask_by_loss(group)
-            if self._augmenter is not None:
-                group.columns = None  # they do not follow the tokens that it moves
+            self._columns.finish(group, spans.row_sources)
         return group
 
 

@@ -1,84 +1,68 @@
-"""Columns of tokens in batches: which of them a run has, and what they say about targets.
+"""Columns of tokens in the batches of a run: their rows, and what they say about targets.
 
-Data without a column that another source of the mixture has is refused by name, but for two: its
-tokens are all targets (`loss`), and all count once (`weights`).
+Data without a column that another source of its mixture has is refused by name, but for two: all
+its tokens are targets (`loss`), and all count once (`weights`).
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 
 from tokenmill.batches.batch import RowGroup
+from tokenmill.batches.run import Run
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import MismatchError
-from tokenmill.reading.columns import LOSS, WEIGHTS, Column, DefaultColumns
-from tokenmill.reading.span_reader import SpanReader
+from tokenmill.reading.columns import LOSS, WEIGHTS, Column
 
 
 class RunColumns:
-    """Makes the rows of the columns of some datasets."""
+    """Makes the rows of all columns of some named datasets."""
 
-    def __init__(self, names: Sequence[str], datasets: Sequence[TokenDataset]) -> None:
-        self._columns: dict[str, Column] = {}
-        for source, data in zip(names, datasets, strict=True):
-            for column in (Column(*pair) for pair in data.columns.items()):
-                known = self._columns.setdefault(column.name, column)
-                if column.cell != known.cell:
-                    raise MismatchError(
-                        f"column {column.name!r} has {column.bits} bits per token in {source} "
-                        f"({data.path}), and {known.bits} in another source",
-                        hint="write it again with as many bits, or leave it out: columns=[]",
-                    )
-        self._defaults = [self._missing(*pair) for pair in zip(names, datasets, strict=True)]
-
-    def _missing(self, source: str, data: TokenDataset) -> dict[str, int]:
-        """Return the value of each column that a source lacks."""
-        defaults = {}
-        for name in self._columns.keys() - data.columns:
-            default = self._columns[name].default
-            if default is None:
-                raise MismatchError(
-                    f"{source} ({data.path}) has no column {name!r}, which another source has",
-                    hint="leave it out where the others are opened: tokenmill.open(..., "
-                    f"columns={sorted(self._columns.keys() - {name})})",
-                )
-            defaults[name] = default
-        return defaults
-
-    def readers(self, readers: Sequence[SpanReader]) -> list[SpanReader]:
-        """Return the readers of the sources, each with a value for what its data lacks."""
-        pairs = zip(readers, self._defaults, strict=True)
-        return [DefaultColumns(reader, lacks) if lacks else reader for reader, lacks in pairs]
-
-    def empty(self, shape: tuple[int, int], *, padded: bool) -> dict[str, np.ndarray]:
-        """Return rows for the readers to fill; in padding the values are 0."""
-        make = np.zeros if padded else np.empty
-        return {
-            name: make((*shape, *column.shape), column.dtype)
-            for name, column in self._columns.items()
-        }
-
-    def mask_by_loss(self, group: RowGroup) -> None:
-        """Ban the tokens that are no targets by the column `loss`."""
-        if LOSS not in self._columns or group.columns is None:
-            return
-        without_loss: np.ndarray = np.equal(group.columns[LOSS], 0)
-        if group.columns[LOSS].dtype != bool:  # a byte of another project's file may be any
-            group.columns[LOSS] = ~without_loss
-        group.banned = without_loss if group.banned is None else group.banned | without_loss
-
-    def refuse_moved(self) -> None:
-        """Refuse columns that do not follow tokens which an augmentation moves or replaces."""
-        if others := sorted(self._columns.keys() - {LOSS}):
+    def __init__(self, run: Run) -> None:
+        columns = [Column(*pair) for data in run.datasets for pair in data.columns.items()]
+        self._columns = {column.name: column for column in columns}
+        self._defaults: list[tuple[int, str, int]] = []  # source, column, value
+        for source, data in enumerate(run.datasets):
+            for column in self._columns.values():
+                self._check(column, source, data, run.names[source])
+        self._is_augmented = run.augmenter is not None
+        if self._is_augmented and (others := sorted(self._columns.keys() - {LOSS})):
             raise ValueError(
-                f"augment changes tokens, and the columns {', '.join(others)} cannot follow\n\n"
-                "hint: leave augment out, or these columns: tokenmill.open(..., columns=[...])"
+                f"augment moves or replaces tokens, and the columns {', '.join(others)} cannot "
+                "follow\n\nhint: leave augment out, or these columns: open(..., columns=[...])"
             )
 
+    def _check(self, column: Column, source: int, data: TokenDataset, name: str) -> None:
+        bits = data.columns.get(column.name)
+        if bits is None and column.default is not None:
+            self._defaults.append((source, column.name, column.default))
+        elif bits != column.bits and (bits is None or column.name != LOSS):
+            raise MismatchError(
+                f"{name} ({data.path}) has {f'{bits} bits' if bits else 'no values'} per token in "
+                f"the column {column.name!r}, and another source has {column.bits} bits",
+                hint="leave the column out where the sources are opened: open(..., columns=[...])",
+            )
 
-def weights_of(columns: dict[str, np.ndarray] | None) -> np.ndarray | None:
+    def cells(self, shape: tuple[int, ...], *, padded: bool) -> dict[str, np.ndarray]:
+        """Return rows for the readers to fill; padding has 0, or the value of a missing column."""
+        make = np.zeros if padded else np.empty
+        return {c.name: make((*shape, *c.shape), c.dtype) for c in self._columns.values()}
+
+    def finish(self, group: RowGroup, sources: np.ndarray) -> None:
+        """Add what data lacks; (rows,) sources. Where rows are augmented, `loss` becomes bans."""
+        columns = group.columns
+        assert columns is not None
+        for source, name, value in self._defaults:
+            columns[name][sources == source] = value
+        if LOSS in columns:
+            columns[LOSS] = columns[LOSS].astype(bool, copy=False)
+        if self._is_augmented:  # which moves bans with the tokens, and knows of no columns
+            banned = ~columns[LOSS]
+            group.banned = banned if group.banned is None else group.banned | banned
+            group.columns = None
+
+
+def weights_of(columns: dict[str, np.ndarray]) -> np.ndarray | None:
     """Return the weight of each target, float32; None where data has no weights."""
-    stored = None if columns is None else columns.get(WEIGHTS)
+    stored = columns.get(WEIGHTS)
     if stored is None:
         return None
     return Column(WEIGHTS, 8 * stored.itemsize).meaning(stored[:, 1:])

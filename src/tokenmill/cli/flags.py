@@ -186,11 +186,6 @@ def page_file(path: str) -> str:
     return str(click.Path(dir_okay=False, writable=True).convert(path, None, None))
 
 
-def names(value: str) -> list[str]:
-    """Names with commas between them; none of them is `none`."""
-    return [] if value == "none" else value.split(",")
-
-
 def size(value: str | int) -> int:
     """A number of bytes, also written as 512k or 8M, in powers of 1024 as --max_ram is."""
     try:

@@ -179,21 +179,17 @@ class Conversion:
 
     def _choose_columns(self, whole: TokenDataset, add_end_of_text: bool) -> dict[str, int]:
         """Return the bits per token of the columns to write; what has no place is refused."""
-        columns = {name: 1 if name == "loss" else bits for name, bits in whole.columns.items()}
-        lost = [name for name in columns if not self.to.holds(name)]
+        lost = [n for n in whole.columns if self.to.holds is not None and n not in self.to.holds]
+        reason = f"{self.to.name} has no place for them"
+        if whole.columns and (add_end_of_text or whole.end_of_text_comes == "before"):
+            lost = list(whole.columns)
+            reason = "tokens would be added or moved, which have no values"
         if lost:
             raise FormatError(
-                f"{whole.path} has the columns {', '.join(lost)}, and {self.to.name} has no place "
-                "for them",
+                f"{whole.path} has the columns {', '.join(lost)}, and {reason}",
                 hint="leave them out: columns=[] (on the command line --columns none)",
             )
-        if columns and (add_end_of_text or DocumentStream(whole).num_tokens != whole.num_tokens):
-            raise FormatError(
-                f"tokens would be added to {whole.path}, and its columns {', '.join(columns)} have "
-                "no values for them",
-                hint="write these tokens with their columns, or leave the columns out: columns=[]",
-            )
-        return columns
+        return {name: 1 if name == "loss" else bits for name, bits in whole.columns.items()}
 
     def _values(self, data: TokenDataset, position: int, count: int) -> dict[str, np.ndarray]:
         """Return the values of all columns for some tokens."""

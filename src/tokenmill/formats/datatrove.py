@@ -1,4 +1,4 @@
-"""datatrove `.ds` files of ids, with `.ds.index`, `.ds.metadata` and perhaps `.ds.loss` beside them.
+"""datatrove `.ds` files of ids, with `.ds.index`, `.ds.metadata`, perhaps `.ds.loss` beside them.
 
 The index is one u64 for each document: where it ends, in tokens. The metadata are three lines:
 "tokenizer|bytes of a token", the number of tokens, and the same for people.
@@ -32,8 +32,9 @@ class DatatroveWriter(Writer):
         lines = [f"{name}|{width}", str(num_tokens), f"{num_tokens / 1e9:.2f} GT"]
         write_file(Path(f"{path}.metadata"), "\n".join(lines).encode())
 
-    def column_path(self, name: str) -> Path:
-        return Path(f"{self.path()}.{name}")
+    @staticmethod
+    def mask_of(path: Path) -> Path:
+        return Path(f"{path}.loss")
 
 
 class Datatrove(FileFormat):
@@ -47,6 +48,7 @@ class Datatrove(FileFormat):
     is_indexed = True
     documents_by_id = False
     stores_tokenizer_name = True
+    holds = ("loss",)
 
     def read(self, path: Path, ask: Ask) -> FoundData:
         tokens = path.with_name(path.name.split(".ds")[0] + ".ds")
@@ -62,15 +64,12 @@ class Datatrove(FileFormat):
             dtype,
             size,
             count,
-            mask=Path(f"{tokens}.loss"),
+            mask=DatatroveWriter.mask_of(tokens),
             ends=_index(tokens, size // dtype.itemsize),
             tokenizer=bundled,
             vocab_size=50257 if bundled == "gpt2" else None,
             details={"tokenizer": tokenizer} if tokenizer else {},
         )
-
-    def holds(self, column: str) -> bool:
-        return column == "loss"
 
 
 def _metadata(tokens: Path) -> tuple[str | None, Dtype | None, int | None]:

@@ -48,8 +48,9 @@ class DolmaWriter(Writer):
         self._documents += len(ends)
         write_file(path.with_suffix(".csv.gz"), gzip.compress(rows.encode(), mtime=0))
 
-    def column_path(self, name: str) -> Path:
-        return self.path().with_suffix(MASK)
+    @staticmethod
+    def mask_of(path: Path) -> Path:
+        return path.with_suffix(MASK)
 
 
 class Dolma(FileFormat):
@@ -63,6 +64,7 @@ class Dolma(FileFormat):
     is_indexed = True
     documents_by_id = False
     states_dtype = False
+    holds = ("loss",)
 
     def read(self, path: Path, ask: Ask) -> FoundData:
         first_bytes, size = untrusted.head(path)
@@ -83,10 +85,7 @@ class Dolma(FileFormat):
         ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None
         if ends is not None and num_tokens == 0:
             ends()  # nobody will ask an empty file for its documents: are there some?
-        return self.found(path, dtype, size, ends=ends, mask=path.with_suffix(MASK))
-
-    def holds(self, column: str) -> bool:
-        return column == "loss"
+        return self.found(path, dtype, size, ends=ends, mask=DolmaWriter.mask_of(path))
 
 
 def _only_dtype(path: Path) -> Dtype | None:

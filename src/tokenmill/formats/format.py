@@ -120,12 +120,10 @@ class TokenFormat(ABC):
     """True if its shards can be written compressed."""
     numbers_over_splits: bool = False
     """True if the shards of val are numbered after those of train."""
+    holds: tuple[str, ...] | None = ()
+    """Names of the columns of tokens that have a place in it; None: any name."""
     states_dtype: bool = True
     """True if what was written says its dtype, so that it opens without being asked for it."""
-
-    def holds(self, column: str) -> bool:
-        """Return True if there is a place for a column of this name."""
-        return False
 
     def end_of_text_id_of(self, dtype: Dtype) -> int | None:
         """Return the only end-of-text id that readers of files with this dtype know."""
@@ -161,12 +159,11 @@ class FileFormat(TokenFormat):
         else:
             expected = offset + count * dtype.itemsize
             expect_size(path, size, expected, f"its header ({count:,} tokens)")
-        columns = ()
+        file = TokenFile(str(path), path.name, dtype, count, size, offset, ends=ends)
         if mask is not None and mask.is_file():
             expect_size(mask, mask.stat().st_size, count, f"{path.name} ({count:,} tokens)")
             values = TokenFile(str(mask), mask.name, np.dtype("u1"), count, count)
-            columns = (ColumnFile("loss", 8, values),)
-        file = TokenFile(str(path), path.name, dtype, count, size, offset, ends, columns=columns)
+            file = replace(file, columns=(ColumnFile("loss", 8, values),))
         return FoundData(self.name, (file,), **facts)
 
 

@@ -53,15 +53,13 @@ class Tokenmill(FolderFormat):
     needs_tokenizer = True
     compresses = True
     numbers_over_splits = True
+    holds = None
 
     @property
     def writer(self) -> "type[Writer]":  # type: ignore[override]
         from tokenmill.formats.ours_writer import OursWriter
 
         return OursWriter
-
-    def holds(self, column: str) -> bool:
-        return True
 
     def read_folder(self, folder: Path, split: str | None, ask: Ask) -> FoundData:
         root = Folder(folder, folder / FILE_NAME)
@@ -135,18 +133,11 @@ def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list
 
 def _column(entry: ColumnEntry, folder: "Folder") -> ColumnFile:
     """Return a column as the reader of its bytes needs it."""
-    there = entry.on_disk
+    path = folder.path(entry.on_disk.file, entry.on_disk.num_bytes)
     name = VERSION_FOLDER.sub("", entry.file)
     size = entry.num_bytes
-    file = TokenFile(
-        folder.path(there.file, there.num_bytes),
-        name,
-        np.dtype("u1"),
-        size,
-        size,
-        hashes=ManifestHashes(entry.xxh3_128, ""),
-        packed=packed(entry),
-    )
+    hashes = ManifestHashes(entry.xxh3_128, "")
+    file = TokenFile(path, name, np.dtype("u1"), size, size, hashes=hashes, packed=packed(entry))
     return ColumnFile(entry.name, entry.bits, file)
 
 

@@ -31,7 +31,7 @@ from tokenmill.formats.detect import detect
 from tokenmill.formats.format import OURS, Ask, FoundData
 from tokenmill.formats.untrusted import HEAD_BYTES
 from tokenmill.reading.shard_cache import CachedFile, ShardCache
-from tokenmill.reading.token_file import Lazy
+from tokenmill.reading.token_file import Lazy, TokenFile
 from tokenmill.shards import block_hashes
 from tokenmill.shards.manifest import (
     FILE_NAME,
@@ -48,8 +48,10 @@ MARK = ".objects.json"
 UNUSED = 7 * 86400.0
 """Seconds after which a mirror that nobody opened is removed."""
 _NAME = re.compile(r"(.*/tokenmill-objects-[0-9a-f]{32})/(.+)", re.DOTALL)
-_BESIDE = (".bin", ".idx", ".index", ".metadata", ".csv.gz", ".tokenizer_state.json")
-_BESIDE += (".loss", ".labels_mask")
+_BESIDE = (
+    *(".bin", ".idx", ".index", ".metadata", ".csv.gz", ".tokenizer_state.json"),
+    *(".loss", ".labels_mask"),
+)
 
 Objects = dict[str, tuple[int, str]]
 """Key to size and ETag."""

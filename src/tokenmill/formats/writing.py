@@ -66,7 +66,7 @@ class Writer:
         self.number = self.first_shard
         self._open = ExitStack()
         self._file: IO[bytes]
-        self._column_files: dict[str, IO[bytes]] = {}
+        self._mask: IO[bytes] | None = None
         self._filled = 0
         """Tokens of the shard that is written."""
         self._ends: list[np.ndarray] = []
@@ -82,28 +82,24 @@ class Writer:
     def open_shard(self) -> None:
         self._file = self._open.enter_context(self.path().open("xb"))
         self._file.write(bytes(self.header_bytes))
+        if self.columns:  # `loss`, a byte per token
+            self._mask = self._open.enter_context(self.mask_of(self.path()).open("xb"))
+
+    @staticmethod
+    def mask_of(path: Path) -> Path:
+        """Return the file that has the column `loss` of the shard at this path."""
+        raise NotImplementedError
 
     def write(self, tokens: np.ndarray, columns: Values) -> None:
         self._file.write(np.ascontiguousarray(tokens, self.dtype).data)
-        for name, values in columns.items():
-            self._column_file(name).write(np.ascontiguousarray(values, bool).data)
-
-    def column_path(self, name: str) -> Path:
-        """Return the file of a column next to that of the shard: a byte per token."""
-        raise NotImplementedError
-
-    def _column_file(self, name: str) -> IO[bytes]:
-        if name not in self._column_files:
-            file = self._open.enter_context(self.column_path(name).open("xb"))
-            self._column_files[name] = file
-        return self._column_files[name]
+        if self._mask is not None:
+            self._mask.write(np.ascontiguousarray(columns["loss"], bool).data)
 
     def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
         self.finish(self.path(), self._file, num_tokens, ends)
-        for file in (self._file, *self._column_files.values()):
+        for file in filter(None, (self._file, self._mask)):
             sync_open_file(file)
         self._open.close()
-        self._column_files = {}
 
     def add(self, tokens: np.ndarray, ends: np.ndarray, columns: Values = NO_VALUES) -> None:
         """Write tokens; `ends` are positions in this chunk where documents end (exclusive).

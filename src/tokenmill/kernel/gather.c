@@ -72,13 +72,30 @@ UNMARK(u8) UNMARK(u16) UNMARK(u32) UNMARK(u64)
 static void (*const UNMARK_OF[4])(uint8_t *, const void *, int64_t, uint64_t) = {unmark_u8, unmark_u16, unmark_u32,
                                                                                  unmark_u64};
 
+static int is_wide; /* the processor has AVX-512 */
 static uint8_t BITS_OF[256][8]; /* each byte as eight, its lowest bit first */
+
+#ifdef HAS_AVX512
+/* Writes 64 bits at a time as bytes; returns how many of `count` are done. */
+WIDE static int64_t copy_bits_wide(char *out, const uint8_t *bytes, int64_t count) {
+    int64_t i = 0;
+    for (; i + 64 <= count; i += 64) {
+        uint64_t bits;
+        memcpy(&bits, bytes + i / 8, sizeof bits);
+        _mm512_storeu_si512(out + i, _mm512_maskz_set1_epi8(bits, 1));
+    }
+    return i;
+}
+#endif
 
 /* Writes each bit, from number `bit` on, as a byte. */
 static void copy_bits(char *out, const char *from, int64_t bit, int64_t count) {
     const uint8_t *bytes = (const uint8_t *)from;
     int64_t i = 0;
     for (; i < count && (bit + i) % 8; i++) out[i] = bytes[(bit + i) / 8] >> (bit + i) % 8 & 1;
+#ifdef HAS_AVX512
+    if (is_wide) i += copy_bits_wide(out + i, bytes + (bit + i) / 8, count - i);
+#endif
     for (; i + 8 <= count; i += 8) memcpy(out + i, BITS_OF[bytes[(bit + i) / 8]], 8);
     for (; i < count; i++) out[i] = bytes[(bit + i) / 8] >> (bit + i) % 8 & 1;
 }
@@ -270,14 +287,19 @@ static inline const char *value_at(const Maps *column, int64_t run, int64_t toke
     return column->tokens[run] + (column->width ? inside * column->width : (inside + column->skipped[run]) / 8);
 }
 
-/* Asks for the first values of a later span; the processor sees by itself what follows. */
+/* Asks for the values of a later span. */
 static inline __attribute__((always_inline)) void fetch_values(const Spans *spans, Py_ssize_t span) {
     for (int i = 0; i < spans->num_columns; i++) {
         const Maps *column = spans->columns[i].maps;
         int64_t start = spans->start[span];
         if (start < 0 || start >= column->edges[column->num_runs]) continue;
         int64_t run = run_of(column, start);
-        if (column->tokens[run]) __builtin_prefetch(value_at(column, run, start));
+        if (!column->tokens[run]) continue;
+        int64_t tokens = column->edges[run + 1] - start;
+        if (tokens > spans->length[span]) tokens = spans->length[span];
+        int64_t bytes = column->width ? tokens * column->width : tokens / 8;
+        const char *from = value_at(column, run, start);
+        for (int64_t i = 0; i < bytes && i < AHEAD; i += LINE) __builtin_prefetch(from + i);
     }
 }
 
@@ -459,6 +481,7 @@ static PyType_Spec MAPS_SPEC = {"tokenmill.kernel.loops.Maps", sizeof(Maps), 0, 
 
 /* Adds the type to the module; -1 if that fails. */
 int add_maps(PyObject *module) {
+    is_wide = has_wide();
     for (int byte = 0; byte < 256; byte++)
         for (int bit = 0; bit < 8; bit++) BITS_OF[byte][bit] = byte >> bit & 1;
     PyObject *type = PyType_FromSpec(&MAPS_SPEC);

@@ -1,11 +1,11 @@
 """Columns of tokens: values next to the ids, with the same number of bits for every token.
 
     loss      1 bit: 1 where the token is a target
-    weights   8 or 16 bits: how much the token counts as a target, in sixteenths or in 4096ths
+    weights   8 or 16 bits: how much the token counts as a target, in 16ths or in 4096ths
     others    1 bit, 8 bits, or k values of 16 bits, as their writer means them
 
-A column has one file per shard (docs/reference/format.md). Its values are gathered by the spans of the ids, in
-the same call of the kernel. A dataset without columns never imports this module.
+A column has one file per shard (docs/reference/format.md). It is gathered by the spans of the ids,
+in the same call of the kernel. A dataset without columns never imports this module.
 """
 
 import math
@@ -19,21 +19,14 @@ from tokenmill import kernel
 from tokenmill.errors import FormatError
 from tokenmill.order.spans import Spans
 from tokenmill.reading.shard_reader import ShardReader
-from tokenmill.reading.span_reader import (
-    ColumnRows,
-    Marks,
-    RunReader,
-    SpanReader,
-    parts_in_runs,
-)
+from tokenmill.reading.span_reader import Cells, Flags, Marks, RunReader, SpanReader, parts_in_runs
 
 LOSS = "loss"
 WEIGHTS = "weights"
 MAX_COLUMNS = 16
-MAX_VALUES = 4096  # of 16 bits, per token
-_NAME = re.compile("[a-z][a-z0-9_]{0,31}")
-_TAKEN = ("bin", "ends", "zst", "tmp")
-_ONE = {8: 16, 16: 4096}  # the weight 1, by bits
+_NAME = re.compile("(?!(bin|ends|zst|tmp)$)[a-z][a-z0-9_]{0,31}")
+_SIZES = (1, 8, *range(16, 16 * 4096 + 1, 16))
+_ONE = {8: 16, 16: 4096}  # the weight 1 as it is stored, by bits
 
 
 class Column(NamedTuple):
@@ -48,24 +41,17 @@ class Column(NamedTuple):
         by_type = {"b1": 1, "u1": 8, "u2": 16 * math.prod(values.shape[1:])}
         bits = by_type.get(f"{values.dtype.kind}{values.itemsize}", 0)
         column = cls(name, {LOSS: 1, WEIGHTS: 16}.get(name, bits))
-        if (expected := column.problem) is not None:
+        if not column.is_sound:
             raise FormatError(
-                f"column {name!r:.80} has {values.dtype} values of shape {values.shape}; expected "
-                f"{expected}",
-                hint="give an array of bool, uint8 or uint16, with one value (or k) per token",
+                f"column {name!r:.80} has {values.dtype} values of shape {values.shape}",
+                hint="a name is of a-z, 0-9 and _; give one bool, uint8 or uint16 per token, or k",
             )
         return column
 
     @property
-    def problem(self) -> str | None:
-        """Return what a column must be, where this is none."""
-        if not _NAME.fullmatch(self.name) or self.name in _TAKEN:
-            return f"a name of a-z, 0-9 and _, at most 32 of them, none of {', '.join(_TAKEN)}"
-        allowed = {LOSS: (1,), WEIGHTS: tuple(_ONE)}.get(self.name)
-        sizes = allowed or (1, 8, *range(16, 16 * MAX_VALUES + 1, 16))
-        if self.bits in sizes:
-            return None
-        return f"{' or '.join(map(str, allowed)) if allowed else '1, 8, 16 or k x 16'} bits"
+    def is_sound(self) -> bool:
+        sizes = {LOSS: (1,), WEIGHTS: tuple(_ONE)}.get(self.name, _SIZES)
+        return self.bits in sizes and _NAME.fullmatch(self.name) is not None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -78,20 +64,9 @@ class Column(NamedTuple):
         return (self.bits // 16,) if self.bits > 16 else ()
 
     @property
-    def cell(self) -> tuple[str, tuple[int, ...]]:
-        """Width of a value in memory, and shape: what several sources of a mixture must share."""
-        return str(self.dtype.itemsize), self.shape
-
-    @property
     def default(self) -> int | None:
-        """The stored value that tokens of data without this column have; None: there is none."""
-        if self.name == LOSS:
-            return 1
-        return _ONE[self.bits] if self.name == WEIGHTS else None
-
-    def num_bytes(self, num_tokens: int) -> int:
-        """Size of its file in a shard of so many tokens."""
-        return -(-self.bits * num_tokens // 8)
+        """The stored value for tokens of data without this column; None: there is none."""
+        return 1 if self.name == LOSS else _ONE[self.bits] if self.name == WEIGHTS else None
 
     def values(self, data: np.ndarray, skipped: int, count: int) -> np.ndarray:
         """Return the values of `count` tokens from the bytes of a file, after `skipped` bits."""
@@ -106,29 +81,23 @@ class Column(NamedTuple):
             return stored * np.float32(1 / _ONE[self.bits])
         return stored != 0 if self.name == LOSS else stored
 
-    def checked(self, values: Any, num_tokens: int, where: str) -> np.ndarray:
-        """Return what is stored for values that were given; weights are real numbers."""
-        array = np.asarray(values)
-        if array.shape != (num_tokens, *self.shape):
-            size = " x ".join(map(str, (num_tokens, *self.shape)))
-            raise FormatError(
-                f"{where}: column {self.name!r} has {' x '.join(map(str, array.shape)) or 'one'} "
-                f"values, not {size}",
-                hint=f"give one value of {self.bits} bits for each token",
-            )
+    def stored(self, values: np.ndarray, num_tokens: int, where: str) -> np.ndarray:
+        """Return how values are stored, the opposite of `meaning`; `where` is for errors."""
         scale = _ONE[self.bits] if self.name == WEIGHTS else 1
-        stored = np.rint(array * scale) if scale > 1 else array
         largest = (1 << min(self.bits, 16)) - 1
-        if array.dtype.kind not in ("biu" if scale == 1 else "biuf") or not (
-            np.all(stored >= 0) and np.all(stored <= largest)
-        ):
-            bad = array[~((stored >= 0) & (stored <= largest))].reshape(-1)[:1].tolist()
-            raise FormatError(
-                f"{where}: column {self.name!r} has {bad or array.dtype}, and holds "
-                + (f"weights from 0 to {largest / scale:g}" if scale > 1 else f"0 to {largest:,}"),
-                hint=f"it has {self.bits} bits per token; give others, or give it more bits",
-            )
-        return stored.astype(self.dtype)
+        is_number = values.dtype.kind in ("biu" if scale == 1 else "biuf")
+        stored = np.rint(values * scale) if scale > 1 and is_number else values
+        if not is_number or values.shape != (num_tokens, *self.shape):
+            wrong = f"{values.dtype} values of shape {values.shape}"
+        elif stored.size and not 0 <= stored.min() <= stored.max() <= largest:
+            wrong = f"values from {values.min()} to {values.max()}"
+        else:
+            return stored.astype(self.dtype)
+        raise FormatError(
+            f"{where}: column {self.name!r} has {wrong}",
+            hint=f"give it values from 0 to {largest / scale:,.6g}, in the shape "
+            f"{(num_tokens, *self.shape)}: one (or k) for each token",
+        )
 
 
 class Columns:
@@ -136,69 +105,52 @@ class Columns:
 
     def __init__(self, reader: ShardReader, edges: np.ndarray) -> None:
         """`edges`: where the files begin on the axis, and its end."""
-        first = reader.files[0].columns
-        self.all = tuple(Column(column.name, column.bits) for column in first)
+        self.all = {c.name: Column(c.name, c.bits) for c in reader.files[0].columns}
         self._edges = edges
         self._firsts = [file.first for file in reader.files]
-        self._readers = [
-            reader.of([file.columns[k].file for file in reader.files]) for k in range(len(first))
-        ]
+        self._readers = {
+            name: reader.of([file.columns[k].file for file in reader.files])
+            for k, name in enumerate(self.all)
+        }
 
-    def parts(self, start: int, stop: int) -> list[tuple[np.ndarray, int]]:
-        """Return, for each column, the bytes of tokens start .. stop-1, all of one file.
-
-        With each come the bits of the first byte that are not of these tokens.
-        """
-        (place,) = parts_in_runs(self._edges, start, stop - start)
-        return [self._bytes(k, *place) for k in range(len(self.all))]
-
-    def copy(self, span: tuple[int, ...], rows: ColumnRows) -> None:
-        """Copy the values of a span (row, column, start, length) to their place."""
-        row, column, start, length = span
-        for name in rows.keys() & {known.name for known in self.all}:
-            rows[name][row, column : column + length] = self.values(name, start, start + length)
+    def part(self, name: str, start: int, stop: int) -> tuple[np.ndarray, int]:
+        """Return the bytes of tokens of one file, and the bits before the first of them."""
+        ((i, offset, count),) = parts_in_runs(self._edges, start, stop - start)
+        bits = self.all[name].bits
+        first = (self._firsts[i] + offset) * bits
+        end = -(-(first + count * bits) // 8)
+        return self._readers[name].read(i, first // 8, end - first // 8), first % 8
 
     def values(self, name: str, start: int, stop: int) -> np.ndarray:
         """Return the stored values of tokens start .. stop-1 of the axis."""
-        k = [column.name for column in self.all].index(name)
-        column = self.all[k]
-        out = np.empty((stop - start, *column.shape), column.dtype)
-        done = 0
-        for i, offset, count in parts_in_runs(self._edges, start, stop - start):
-            out[done : done + count] = column.values(*self._bytes(k, i, offset, count), count)
-            done += count
-        return out
+        column = self.all[name]
+        found = [np.empty((0, *column.shape), column.dtype)]
+        for _, _, count in parts_in_runs(self._edges, start, stop - start):
+            found.append(column.values(*self.part(name, start, start + count), count))
+            start += count
+        return np.concatenate(found)
 
-    def meant(self, name: str, start: int, stop: int) -> np.ndarray:
-        """Return the same values as they are meant (`Column.meaning`)."""
-        column = next(column for column in self.all if column.name == name)
-        return column.meaning(self.values(name, start, stop))
-
-    def _bytes(self, k: int, i: int, offset: int, count: int) -> tuple[np.ndarray, int]:
-        bits = self.all[k].bits
-        first = (self._firsts[i] + offset) * bits
-        stop = -(-(first + count * bits) // 8)
-        return self._readers[k].read(i, first // 8, stop - first // 8), first % 8
+    def copy(self, span: tuple[int, ...], cells: Mapping[str, np.ndarray]) -> None:
+        """Copy the values of a span (row, column, start, length) to their place."""
+        row, column, start, length = span
+        for name in self.all:
+            cells[name][row, column : column + length] = self.values(name, start, start + length)
 
 
 class PlainColumns(SpanReader):
-    """Any reader of ids, with columns copied span by span: the plain twin of `ColumnRunReader`."""
+    """Any reader, with columns copied span by span: the plain twin of `ColumnRunReader`."""
 
     def __init__(self, reader: SpanReader, columns: Columns) -> None:
         self._reader = reader
         self._columns = columns
 
     def read(
-        self,
-        spans: Spans,
-        out: np.ndarray,
-        continues: np.ndarray | None = None,
-        columns: ColumnRows | None = None,
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
     ) -> None:
-        self._reader.read(spans, out, continues)
+        self._reader.read(spans, out, continues, cells)
         tables = (spans.row, spans.column, spans.start, spans.length)
         for span in zip(*(table.tolist() for table in tables), strict=True):
-            self._columns.copy(span, columns or {})
+            self._columns.copy(span, cells or {})
 
     def follow(self, coming: Callable[[], Spans]) -> None:
         self._reader.follow(coming)
@@ -209,7 +161,7 @@ class ColumnRunReader(RunReader):
 
     def __init__(self, reader: RunReader, columns: Columns) -> None:
         self._columns = columns
-        self._wanted: ColumnRows = {}  # of the call that holds the lock
+        self._wanted: Mapping[str, np.ndarray] = {}  # of the call that holds the lock
         super().__init__(*reader.settings)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -217,49 +169,26 @@ class ColumnRunReader(RunReader):
 
     def _forget(self) -> None:
         super()._forget()
-        make = kernel.compiled.Maps  # type: ignore[union-attr]
-        self._maps_of = {c.name: make(self._edges, c.bits // 8, False) for c in self._columns.all}
+        assert kernel.compiled is not None
+        new_maps = kernel.compiled.Maps
+        columns = self._columns.all.values()
+        self._maps_of = {c.name: new_maps(self._edges, c.bits // 8, False) for c in columns}
 
-    def _pairs(self, columns: ColumnRows | None) -> tuple[tuple[Any, np.ndarray], ...]:
-        self._wanted = columns or {}
-        names = self._wanted.keys() & self._maps_of
-        return tuple((self._maps_of[name], self._wanted[name]) for name in names)
+    def _pairs(self, cells: Cells) -> tuple[tuple[Any, np.ndarray], ...]:
+        self._wanted = cells or {}
+        return tuple((maps, self._wanted[name]) for name, maps in self._maps_of.items())
 
     def _copy(self, span: tuple[int, ...], out: np.ndarray, marks: Marks) -> None:
         super()._copy(span, out, marks)
         self._columns.copy(span, self._wanted)
 
     def _put(self, run: int, array: np.ndarray) -> None:
-        parts = self._columns.parts(*self._edges[run : run + 2].tolist())
-        for maps, part in zip(self._maps_of.values(), parts, strict=True):
-            maps.put(run, *part)
+        start, stop = self._edges[run : run + 2].tolist()
+        for name, maps in self._maps_of.items():
+            maps.put(run, *self._columns.part(name, start, stop))
         super()._put(run, array)
 
     def _drop(self, run: int) -> None:
         super()._drop(run)
         for maps in self._maps_of.values():
             maps.drop(run)
-
-
-class DefaultColumns(SpanReader):
-    """A reader of data that lacks some columns: each of its tokens has the same value in them."""
-
-    def __init__(self, reader: SpanReader, values: Mapping[str, int]) -> None:
-        self._reader = reader
-        self._values = values
-
-    def read(
-        self,
-        spans: Spans,
-        out: np.ndarray,
-        continues: np.ndarray | None = None,
-        columns: ColumnRows | None = None,
-    ) -> None:
-        self._reader.read(spans, out, continues, columns)
-        tables = (spans.row, spans.column, spans.length)
-        for row, column, length in zip(*(table.tolist() for table in tables), strict=True):
-            for name, value in self._values.items():
-                (columns or {})[name][row, column : column + length] = value
-
-    def follow(self, coming: Callable[[], Spans]) -> None:
-        self._reader.follow(coming)

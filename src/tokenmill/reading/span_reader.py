@@ -21,8 +21,10 @@ from tokenmill.order.spans import Spans
 if TYPE_CHECKING:  # imported where a dataset has columns
     from tokenmill.reading.columns import Columns
 
-ColumnRows = Mapping[str, np.ndarray]
-"""By the name of a column: (rows, columns of a row, values of a token), as the rows of tokens."""
+Flags = np.ndarray | None
+"""(rows, columns) bool."""
+Cells = Mapping[str, np.ndarray] | None
+"""(rows, columns) or (rows, columns, k) for each column of the data (columns.py), by name."""
 
 
 class IdLimit(Protocol):
@@ -44,16 +46,12 @@ class SpanReader(ABC):
 
     @abstractmethod
     def read(
-        self,
-        spans: Spans,
-        out: np.ndarray,
-        continues: np.ndarray | None = None,
-        columns: ColumnRows | None = None,
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
     ) -> None:
         """Copy each span to its place in `out`, (rows, columns) of any integer type.
 
         In `continues`, (rows, columns) bool, the flag of each token that begins a document, as the
-        end-of-text id says, becomes False. `columns` are for readers that were made `with_columns`.
+        end-of-text id says, becomes False. `cells` are for readers that were made `with_columns`.
         """
 
     def with_columns(self, columns: "Columns") -> "SpanReader":
@@ -83,11 +81,7 @@ class FileReader(SpanReader):
         self._ids = ids
 
     def read(
-        self,
-        spans: Spans,
-        out: np.ndarray,
-        continues: np.ndarray | None = None,
-        columns: ColumnRows | None = None,
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
     ) -> None:
         marks = Marks.of(continues, self._ids)
         tables = (spans.row, spans.column, spans.start, spans.length)
@@ -155,11 +149,7 @@ class RunReader(FileReader):
         return run in self._held
 
     def read(
-        self,
-        spans: Spans,
-        out: np.ndarray,
-        continues: np.ndarray | None = None,
-        columns: ColumnRows | None = None,
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
     ) -> None:
         if self._process != os.getpid():  # a fork copies no threads, one of which had the lock
             self._forget()
@@ -167,14 +157,12 @@ class RunReader(FileReader):
             if self._maps is None:
                 super().read(spans, out, continues)
             else:
-                self._gather(spans, out, Marks.of(continues, self._ids), columns)
+                self._gather(spans, out, Marks.of(continues, self._ids), cells)
 
-    def _gather(
-        self, spans: Spans, out: np.ndarray, marks: "Marks", columns: ColumnRows | None
-    ) -> None:
+    def _gather(self, spans: Spans, out: np.ndarray, marks: "Marks", cells: Cells) -> None:
         tables = (spans.row, spans.column, spans.start, spans.length)
         ids = self._ids
-        pairs = self._pairs(columns)
+        pairs = self._pairs(cells)
         done, missing = self._maps.gather(out, *tables, ids.largest, 0, *marks, pairs)
         while done < len(spans.row):
             span = tuple(int(table[done]) for table in tables)
@@ -188,7 +176,7 @@ class RunReader(FileReader):
                 self._hold(runs)
             done, missing = self._maps.gather(out, *tables, ids.largest, done, *marks, pairs)
 
-    def _pairs(self, columns: ColumnRows | None) -> tuple[tuple[Any, np.ndarray], ...]:
+    def _pairs(self, cells: Cells) -> tuple[tuple[Any, np.ndarray], ...]:
         """Return what the kernel takes for columns: maps, and the rows that they go to."""
         return ()
 
@@ -229,17 +217,13 @@ class MixedReader(SpanReader):
         self._number_of = number_of
 
     def read(
-        self,
-        spans: Spans,
-        out: np.ndarray,
-        continues: np.ndarray | None = None,
-        columns: ColumnRows | None = None,
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
     ) -> None:
         numbers = self._number_of(spans)
         for number, reader in enumerate(self._readers):
             mine = numbers == number
             if mine.any():
-                reader.read(spans.chosen(mine), out, continues, columns)
+                reader.read(spans.chosen(mine), out, continues, cells)
 
     def with_columns(self, columns: "Columns") -> SpanReader:
         readers = [reader.with_columns(columns) for reader in self._readers]

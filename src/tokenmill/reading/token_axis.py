@@ -125,7 +125,8 @@ class TokenAxis:
         """
         one_of("column", name, list(self.columns))
         self._check_range(start, stop)
-        return self._columns_reader().meant(name, start, stop)
+        columns = self._columns_reader()
+        return columns.all[name].meaning(columns.values(name, start, stop))
 
     def _columns_reader(self) -> "Columns":
         from tokenmill.reading.columns import Columns

@@ -383,7 +383,7 @@ class Manifest(Entry):
         if any(shard.columns is not None for shard in self.shards):
             from tokenmill.shards.column_files import contradictions
 
-            yield from contradictions(self.splits)
+            yield from contradictions(self.shards)
 
     def _contradictions_in(self, shard: ShardEntry) -> Iterator[tuple[str, object, str]]:
         ends = shard.ends

@@ -84,10 +84,11 @@ class ShardWriter(ExitStack):
         self._ids = self.enter_context(NewFile(folder, file, durable=durable, level=level))
         self._columns: ColumnWriter | None = None
         if columns:
-            from tokenmill.shards.column_files import ColumnWriter
+            from tokenmill.shards import column_files
 
             new_file = partial(NewFile, folder, durable=durable, level=level)
-            self._columns = self.enter_context(ColumnWriter(file, columns, new_file))
+            writer = column_files.ColumnWriter(file, columns, new_file)
+            self._columns = self.enter_context(writer)
 
     def write(self, ids: np.ndarray, columns: Mapping[str, Any] | None = None) -> None:
         """Add ids after those written before; all must fit into the type of the shard.

@@ -25,8 +25,9 @@ from tokenmill.reading.frames import Frames
 from tokenmill.reading.shard_cache import ShardCache, tokens_of
 from tokenmill.reading.shard_reader import Descriptor, RecentlyUsed, ShardReader
 from tokenmill.reading.span_reader import (
-    ColumnRows,
+    Cells,
     FileReader,
+    Flags,
     IdLimit,
     MixedReader,
     RunReader,
@@ -127,16 +128,12 @@ class AheadReader(SpanReader):
         return self
 
     def read(
-        self,
-        spans: Spans,
-        out: np.ndarray,
-        continues: np.ndarray | None = None,
-        columns: ColumnRows | None = None,
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
     ) -> None:
         if self._rows_left <= 0:
             self._look_ahead(spans if self._coming is None else self._coming())
         self._rows_left -= spans.num_rows
-        self._reader.read(spans, out, continues, columns)
+        self._reader.read(spans, out, continues, cells)
 
     def _look_ahead(self, coming: Spans) -> None:
         num_rows = min(coming.num_rows, ROWS_LOOKED_AT, 8 * self._most)

@@ -42,8 +42,8 @@ def find_splits(path: str | os.PathLike[str]) -> list[Source]:
         )
     if whole.columns:
         raise FormatError(
-            f"{whole.path} has the columns {', '.join(whole.columns)}, with a value for each of its "
-            "tokens: other tokens have none",
+            f"{whole.path} has the columns {', '.join(whole.columns)}, with values for its tokens: "
+            "other tokens have none",
             hint=f"leave them out: {convert} --columns none; then retokenize OURS",
         )
     splits = [name or ALL for name, files in stated(whole.files, whole.path).items() if files]
