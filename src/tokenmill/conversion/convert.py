@@ -99,7 +99,8 @@ def convert(
     asked = (to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
     with interrupt_on_signals(), new_folder(target) as folder:
         _refuse_to_replace(target, src, overwrite)
-        is_plain = all(option in (None, False) for option in (*asked, *how_to_open.values()))
+        options = (*asked, *how_to_open.values())
+        is_plain = all(option is None or option is False for option in options)
         if is_repacked and is_plain and _is_ours(src):
             manifest = _repack(Path(str(src)), folder, compress)
             counts = {n: (s.num_tokens, len(s.shards)) for n, s in manifest.splits.items()}

@@ -41,8 +41,14 @@ def write_documents(
         try:
             for number, document in enumerate(documents):
                 ids, columns = _checked(document, tokenizer, f"document {number:,}")
-                if not number:
-                    writer.columns = {k: Column.of(k, v).bits for k, v in columns.items()}
+                bits = {name: Column.of(name, values).bits for name, values in columns.items()}
+                writer.columns = writer.columns if number else bits
+                if bits != writer.columns:
+                    raise FormatError(
+                        f"document {number:,} has the columns {list(bits)}, and the ones before it "
+                        f"{list(writer.columns)}",
+                        hint="every document has a value of each column for each of its tokens",
+                    )
                 writer.add(ids, np.array([len(ids)]), columns)
             writer.close()
         except BaseException:

@@ -403,7 +403,7 @@ static int get_columns(PyObject *pairs, PyTypeObject *type, Spans *spans) {
     return count <= MAX_COLUMNS;
 }
 
-/* gather(out, row, column, start, length, largest, first, flags, mark, marks_next, columns) -> (done, missing): the
+/* gather(out, row, column, start, length, largest, first, flags, mark, marks_next, columns = ()) -> (done, missing): the
    spans from number `first` on go to `out`, a contiguous (rows, columns) array. When done is less than the
    number of spans, span `done` needs the run `missing`; or it holds an id above `largest`, seen as
    unsigned, and `missing` is -1. If `flags` are given, a byte for each token of the rows, the flag of each
@@ -411,12 +411,12 @@ static int get_columns(PyObject *pairs, PyTypeObject *type, Spans *spans) {
    tuple of (maps, rows), with the runs of these maps: their values go to the same cells. */
 static PyObject *maps_gather(PyObject *object, PyObject *arguments) {
     Maps *self = (Maps *)object;
-    PyObject *rows, *given[4], *columns;
+    PyObject *rows, *given[4], *columns = NULL;
     unsigned long long largest, mark;
     Py_ssize_t first;
     int marks_next;
     Py_buffer out, views[4], flags;
-    if (!PyArg_ParseTuple(arguments, "OOOOOKnz*KpO!", &rows, &given[0], &given[1], &given[2], &given[3], &largest,
+    if (!PyArg_ParseTuple(arguments, "OOOOOKnz*Kp|O!", &rows, &given[0], &given[1], &given[2], &given[3], &largest,
                           &first, &flags, &mark, &marks_next, &PyTuple_Type, &columns))
         return NULL;
     PyObject *result = NULL;
@@ -440,7 +440,7 @@ static PyObject *maps_gather(PyObject *object, PyObject *arguments) {
         views[0].buf,  views[1].buf, views[2].buf, views[3].buf, views[0].shape[0],
         out.buf, out.shape[0], out.shape[1], out.itemsize, flags.buf, mark, marks_next, {{0}}, 0,
     };
-    if (!get_columns(columns, Py_TYPE(object), &spans)) goto finish;
+    if (columns && !get_columns(columns, Py_TYPE(object), &spans)) goto finish;
     if (first < 0) first = 0;
     int64_t missing = -1;
     Py_ssize_t done;

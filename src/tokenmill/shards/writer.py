@@ -95,6 +95,7 @@ class ShardWriter(ExitStack):
 
         `columns` are the values of these tokens, by name.
         """
+        assert self._columns is not None or not columns
         if self._columns is not None:
             self._columns.write(columns or {}, len(ids), self.num_tokens)
         self._ids.write(np.ascontiguousarray(ids, self.dtype).data)
