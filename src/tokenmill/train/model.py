@@ -7,6 +7,7 @@ no biases. Attention stays inside documents when document ids are given: the mas
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -56,10 +57,13 @@ class GPT(nn.Module):
         targets: Tensor | None = None,
         *,
         loss_mask: Tensor | None = None,
+        weights: Tensor | None = None,
         document_ids: Tensor | None = None,
         positions: Tensor | None = None,
     ) -> Tensor:
         """Logits (B, T, vocab); with `targets`, the summed loss over unmasked targets instead.
+
+        With `weights` (B, T) each loss is multiplied by its own.
 
         The sum and not the mean: the caller divides by the number of targets of the whole step,
         so that a step is the same however it is cut over ranks and micro-batches.
@@ -81,9 +85,11 @@ class GPT(nn.Module):
         if loss_mask is not None:
             targets = targets.masked_fill(~loss_mask, IGNORED)
         logits = functional.linear(x, self.embed.weight).flatten(0, 1).float()
-        return functional.cross_entropy(
-            logits, targets.flatten(), ignore_index=IGNORED, reduction="sum"
-        )
+        cross_entropy = partial(functional.cross_entropy, ignore_index=IGNORED)
+        if weights is not None:
+            losses = cross_entropy(logits, targets.flatten(), reduction="none")
+            return torch.dot(losses, weights.flatten())
+        return cross_entropy(logits, targets.flatten(), reduction="sum")
 
 
 class TransformerBlock(nn.Module):
