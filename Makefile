@@ -9,7 +9,7 @@ PACKAGE := pyproject.toml setup.py $(wildcard src/tokenmill/kernel/*.[ch])
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 
-.PHONY: demo test lint types unit servers format docs bench faults mutants clean
+.PHONY: demo test lint types unit kernels servers format docs bench faults mutants clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/python examples/demo.py
@@ -25,6 +25,11 @@ types: $(VENV)/dev.stamp
 
 unit: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The kernel for the systems that it is not compiled on here, into build/kernels.
+kernels: $(VENV)/torch.stamp
+	$(UV) ziglang
+	$(BIN)/python scripts/build_kernels.py
 
 # Two stores that only npm has: Azure's emulator, and an S3 without conditional writes (200 MB).
 # Without them, the tests that need them are skipped, and say so.
@@ -72,7 +77,9 @@ $(VENV)/demo.stamp: $(PACKAGE) $(VENV)/torch.stamp
 	$(UV) -e '.[torch]'
 	touch $@
 
+# A kernel that was built for one version of Python would be taken before the one for all.
 $(VENV)/dev.stamp: $(PACKAGE) $(VENV)/torch.stamp
+	rm -f src/tokenmill/kernel/*.so
 	$(UV) -e '.[dev]'
 	touch $@
 
