@@ -171,15 +171,15 @@ def _with_columns(found: FoundData, names: Sequence[str] | None) -> FoundData:
 
 
 def _known_tokenizer(given: Any) -> Any:
-    """Return the name or the file of a tokenizer as text, and an object as it is."""
+    """Return the name or the file of a tokenizer as text, and an object as one of ours."""
     if isinstance(given, os.PathLike):
         return os.fspath(given)
-    if given is None or isinstance(given, str) or hasattr(given, "fingerprint"):
+    is_ours = hasattr(given, "fingerprint") and not isinstance(given, TokenDataset)
+    if given is None or isinstance(given, str) or is_ours:
         return given
-    raise TypeError(
-        f"tokenizer is {given!r:.100}; expected the name or the file of one, or what "
-        'tokenmill.load_tokenizer("gpt2") returns'
-    )
+    from tokenmill.tokens import load_tokenizer
+
+    return load_tokenizer.load(given)
 
 
 def _token_id(name: str, token: int | str, tokenizer: Any) -> int:

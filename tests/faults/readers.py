@@ -232,7 +232,7 @@ def _read_checkpoint(folder: Path, sound: dict[str, bytes]) -> None:
     import torch
 
     from tokenmill.train import checkpoint
-    from tokenmill.train.metrics import points
+    from tokenmill.train.run_record import points
 
     points(folder / "metrics.jsonl", "loss")
     newest = checkpoint.latest(folder)

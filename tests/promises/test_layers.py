@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "base": set(),
     "kernel": set(),
     "text": {"stores"},
-    "tokens": set(),
+    "tokens": {"hub"},  # a name of the hub
     "order": set(),
     "reading": {"order", "stores"},
     "stores": {"reading", "order"},
@@ -34,12 +34,16 @@ MAY_IMPORT = {
     "edits": {"order", "batches", "dataset"},
     "torch": {"batches"},
     "compat": {"torch", "dataset", "tokens", "hub"},
+    "metrics": {"batches"},
     # A run has a page (run_page.py), in the frame and style of the others.
-    "train": {"torch", "compat", "batches", "edits", "augment", "dataset", "tokens", "pages"},
+    "train": {
+        *("torch", "compat", "batches", "edits", "augment", "dataset", "tokens", "pages"),
+        "metrics",
+    },
     "executors": set(),
     # A dataset may be the input of a preparation: retokenize.py.
     "preparation": {"text", "tokens", "shards", "executors", "formats", "dataset", "stores"},
-    "conversion": {"reading", "shards", "formats", "dataset"},
+    "conversion": {"reading", "shards", "formats", "dataset", "tokens"},
     "hub": {"shards", "dataset"},
     "look": {"text", "tokens", "shards", "formats", "dataset", "batches", "hub"},
     "pages": {"look", "dataset", "batches", "edits"},

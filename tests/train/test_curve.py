@@ -7,8 +7,8 @@ import pytest
 
 from tokenmill.base.markup import ticks
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.metrics import RunRecord, points
 from tokenmill.train.run_page import draw_losses
+from tokenmill.train.run_record import RunRecord, points
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import orjson
 
 from tokenmill.base.atomic import remove_abandoned, temporary_beside
+from tokenmill.base.stalls import waiting_for
 from tokenmill.errors import LockedError
 
 Holder = dict[str, object]
@@ -52,7 +53,7 @@ def wait_for_others(path: Path) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        with suppress(OSError):
+        with suppress(OSError), waiting_for(f"the lock {lock}"):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         remove_abandoned(path)
         yield

@@ -18,6 +18,7 @@ import numpy as np
 from tokenmill.batches.batch import Batch, Located, RowGroup
 from tokenmill.batches.id_check import IdCheck
 from tokenmill.batches.run import Run
+from tokenmill.batches.stage_times import StageTimes
 from tokenmill.order.order import ANYWHERE
 from tokenmill.order.spans import Spans
 from tokenmill.order.step_share import StepShare
@@ -39,8 +40,17 @@ KEPT_MEMORY = 16 << 20  # bytes; glibc learns up to 32 MiB
 class BatchMaker:
     """Everything a batch is made from."""
 
-    def __init__(self, run: Run, share: StepShare, *, any_order: bool = False) -> None:
+    def __init__(
+        self,
+        run: Run,
+        share: StepShare,
+        *,
+        any_order: bool = False,
+        times: StageTimes | None = None,
+    ) -> None:
         """`any_order`: samples may be asked for in any order."""
+        self.times = times or StageTimes()
+        self._datasets = run.datasets
         form = run.settings.form
         order = run.order
         self.order = order
@@ -79,7 +89,7 @@ class BatchMaker:
         tokens = TOKENS_AT_ONCE if run.augmenter is None else TOKENS_AT_ONCE // 2
         self._max_batches_at_once = max(1, tokens // (share.batch_size * order.block_size))
         self._coming: tuple[Located, int] | None = None  # the steps from a number on
-        self._reader.follow(self._spans_to_come)
+        self._reader.follow(self._spans_to_come, self.times.fetch)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_coming": None}
@@ -96,7 +106,10 @@ class BatchMaker:
         while stop is None or step < stop:
             after = step + num_steps * stride
             steps = range(step, after if stop is None else min(after, stop), stride)
-            yield from self._batches(steps, self.locate(self.share.samples(steps)))
+            began = time.perf_counter()
+            located = self.locate(self.share.samples(steps))
+            self.times.order.add(time.perf_counter() - began)
+            yield from self._batches(steps, located)
             step = after
             num_steps = min(2 * num_steps, max_steps)
 
@@ -116,6 +129,18 @@ class BatchMaker:
         located, number = self._coming
         return located.copies_of(number, len(located.samples))
 
+    def describe(self) -> str:
+        """Name the files of the step that is made, or was made last."""
+        if self._coming is None:
+            return "the order of the batches"
+        located, number = self._coming
+        spans = located.copies_of(number, number + 1)
+        parts = zip(spans.source.tolist(), spans.start.tolist(), spans.length.tolist(), strict=True)
+        found = (self._datasets[i].files_between(start, start + n) for i, start, n in parts)
+        names = list(dict.fromkeys(file.path or file.name for files in found for file in files))
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        return f"a batch of {', '.join(names[:3])}{more}"
+
     def _batches(self, steps: range, located: Located) -> Iterator[Batch]:
         number = 0  # of the next step to make
         at_once = 1
@@ -130,6 +155,7 @@ class BatchMaker:
                 at_once = 1  # what is wrong with one batch is raised when its turn comes
                 continue
             seconds = time.perf_counter() - began
+            self.times.read.add(seconds)
             yield from made
             del made  # their memory is for the next ones
             number = stop

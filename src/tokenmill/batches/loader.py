@@ -96,7 +96,6 @@ class BatchLoader:
         self._pass = 0
         self._ended = False
         self._batches: Prefetcher[Batch] | None = None
-        self._waited = 0.0  # seconds
         self._served = 0  # steps
         self._reported = False
         self._used: dict[str, FoundUsage] = {}  # by source
@@ -169,7 +168,14 @@ class BatchLoader:
             raise StopIteration
         batches = self._batches
         if batches is None or not batches.alive():
-            batches = self._batches = Prefetcher(self.batches(self.step), self.form.prefetch)
+            maker = self._maker
+            batches = self._batches = Prefetcher(
+                self.batches(self.step),
+                self.form.prefetch,
+                maker.times,
+                stall_seconds=self.form.stall_seconds,
+                describe=maker.describe,
+            )
         try:
             batch = next(batches)
         except StopIteration:
@@ -205,7 +211,6 @@ class BatchLoader:
         batches = self._batches
         self._batches = None
         if batches is not None:
-            self._waited += batches.seconds_waited
             batches.close()
 
     def set_epoch(self, epoch: int) -> None:
@@ -250,7 +255,7 @@ class BatchLoader:
     def _use(self, run: Run, edited: "EditedRun | None" = None) -> None:
         passes = Passes(self.epochs, run)  # refuses here what cannot be applied
         self.close()  # batches that were made ahead may be others now
-        self._maker = BatchMaker(run, self._maker.share)
+        self._maker = BatchMaker(run, self._maker.share, times=self._maker.times)
         self._run = run
         self._edited = edited
         self.passes = passes
@@ -374,6 +379,10 @@ class BatchLoader:
         `left_out` is what a pass of `epochs` does not serve: samples that do not fill a step, and
         the tokens after the last whole window of each epoch. Of packed rows each source also says
         what an epoch is made of: rows, documents, how many of them are cut, and padding.
+
+        `stages` are the times in seconds that the loop waited for a batch, and that it took to
+        order, read, fetch and copy some: their number, sum, p50, p95, p99 and maximum.
+        `queue_depth` is how many batches were ready when one was asked for, on average.
         """
         num_read = self._served * self.batch_size * (self.block_size + 1)  # tokens
         return {
@@ -382,8 +391,9 @@ class BatchLoader:
             "sources": stats_of_sources(self.names, self._run.order, self._samples),
             "steps_here": self._served,
             "bytes_read_here": num_read * max(data.dtype.itemsize for data in self.datasets),
-            "seconds_waited": self._waited + (self._batches.seconds_waited if self._batches else 0),
+            "seconds_waited": self._maker.times.seconds_waited,
             "left_out": self._left_out(),
+            **self._maker.times.to_json(self._served),
         }
 
     def usage(self, step: int | None = None, *, shards: bool = True) -> "list[SourceUsage]":

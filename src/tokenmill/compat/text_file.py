@@ -27,7 +27,7 @@ def open_text(
     path: str | Path,
     splits: Sequence[str],
     *,
-    tokenizer: str | Path | Tokenizer | None = None,
+    tokenizer: Any = None,
     say: Say = print,
     warn: Say,
 ) -> list[TokenDataset]:
@@ -75,10 +75,8 @@ def open_text(
     return [dataset.from_array(part, tokenizer=known, **about) for part in parts]
 
 
-def _tokenizer_of(text: bytes, tokenizer: str | Path | Tokenizer) -> Tokenizer:
-    if tokenizer == "chars":
-        return CharsTokenizer.learn([text])
-    return tokenizer if isinstance(tokenizer, Tokenizer) else load_tokenizer.load(tokenizer)
+def _tokenizer_of(text: bytes, tokenizer: Any) -> Tokenizer:
+    return CharsTokenizer.learn([text]) if tokenizer == "chars" else load_tokenizer.load(tokenizer)
 
 
 def _check_first_words(data: TokenDataset, tokenizer: Tokenizer, path: Path) -> None:

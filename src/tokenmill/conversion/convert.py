@@ -98,7 +98,7 @@ def convert(
     target = Path(dst)
     asked = (to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
     with interrupt_on_signals(), new_folder(target) as folder:
-        _refuse_to_replace(target, src, overwrite)
+        refuse_to_replace(target, src, overwrite)
         options = (*asked, *how_to_open.values())
         is_plain = all(option is None or option is False for option in options)
         if is_repacked and is_plain and _is_ours(src):
@@ -167,7 +167,7 @@ def _open_whole(src: Where | list[Where], **how_to_open: Any) -> TokenDataset:
     return dataset.open(src, "all", **how_to_open)
 
 
-def _refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) -> None:
+def refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) -> None:
     """Nothing but token files may be replaced, and not what is only read in part."""
     if target.exists() and not overwrite:
         raise FormatError(f"{target} exists already", hint="pass overwrite=True to replace it")

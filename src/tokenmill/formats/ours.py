@@ -100,14 +100,16 @@ def describe(
         details["compressed"] = f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"
     if columns := files[0].columns:
         details["columns"] = ", ".join(f"{c.name} ({plural(c.bits, 'bit')})" for c in columns)
-    state = tokenizer.state
+    state = None
+    if (stored := tokenizer.state) is not None:
+        state = folder.state(folder.path(stored.file, stored.num_bytes), stored)
     return FoundData(
         OURS,
         tuple(files),
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         begin_token_id=tokenizer.begin_token_id,
-        tokenizer_state=folder.state(folder.path(state.file, state.num_bytes), state),
+        tokenizer_state=state,
         tokenizer_fingerprint=tokenizer.fingerprint,
         has_manifest=True,
         details=details,

@@ -72,7 +72,6 @@ UNMARK(u8) UNMARK(u16) UNMARK(u32) UNMARK(u64)
 static void (*const UNMARK_OF[4])(uint8_t *, const void *, int64_t, uint64_t) = {unmark_u8, unmark_u16, unmark_u32,
                                                                                  unmark_u64};
 
-static int is_wide; /* the processor has AVX-512 */
 static uint8_t BITS_OF[256][8]; /* each byte as eight, its lowest bit first */
 
 #ifdef HAS_AVX512
@@ -94,7 +93,7 @@ static void copy_bits(char *out, const char *from, int64_t bit, int64_t count) {
     int64_t i = 0;
     for (; i < count && (bit + i) % 8; i++) out[i] = bytes[(bit + i) / 8] >> (bit + i) % 8 & 1;
 #ifdef HAS_AVX512
-    if (is_wide) i += copy_bits_wide(out + i, bytes + (bit + i) / 8, count - i);
+    if (has_wide) i += copy_bits_wide(out + i, bytes + (bit + i) / 8, count - i);
 #endif
     for (; i + 8 <= count; i += 8) memcpy(out + i, BITS_OF[bytes[(bit + i) / 8]], 8);
     for (; i < count; i++) out[i] = bytes[(bit + i) / 8] >> (bit + i) % 8 & 1;
@@ -481,7 +480,6 @@ static PyType_Spec MAPS_SPEC = {"tokenmill.kernel.loops.Maps", sizeof(Maps), 0, 
 
 /* Adds the type to the module; -1 if that fails. */
 int add_maps(PyObject *module) {
-    is_wide = has_wide();
     for (int byte = 0; byte < 256; byte++)
         for (int bit = 0; bit < 8; bit++) BITS_OF[byte][bit] = byte >> bit & 1;
     PyObject *type = PyType_FromSpec(&MAPS_SPEC);

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokenmill import kernel
+from tokenmill.base.histogram import Histogram
 from tokenmill.errors import FormatError
 from tokenmill.order.spans import Spans
 from tokenmill.reading.shard_reader import ShardReader
@@ -152,8 +153,8 @@ class PlainColumns(SpanReader):
         for span in zip(*(table.tolist() for table in tables), strict=True):
             self._columns.copy(span, cells or {})
 
-    def follow(self, coming: Callable[[], Spans]) -> None:
-        self._reader.follow(coming)
+    def follow(self, coming: Callable[[], Spans], fetches: Histogram) -> None:
+        self._reader.follow(coming, fetches)
 
 
 class ColumnRunReader(RunReader):

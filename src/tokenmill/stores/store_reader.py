@@ -7,6 +7,7 @@ order needs next is fetched by threads before it is asked for.
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 import xxhash
 
+from tokenmill.base.histogram import Histogram
 from tokenmill.errors import CorruptShardError
 from tokenmill.order.order import Locality
 from tokenmill.order.spans import Spans, runs
@@ -60,6 +62,8 @@ class FetchAhead(Generic[Value]):
     def __init__(self, fetch: Callable[..., Value], limit: int) -> None:
         self._fetch = fetch
         self._limit = limit
+        self.waits = Histogram()
+        """How long the taker waited."""
         self._forget()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -89,7 +93,10 @@ class FetchAhead(Generic[Value]):
         with self._locked():
             result = self._begun.pop(key, None) or self._threads.submit(self._fetch, *key)
             self._begin_more()
-        return result.result()
+        began = time.perf_counter()
+        value = result.result()
+        self.waits.add(time.perf_counter() - began)
+        return value
 
     def _begin_more(self) -> None:
         while self._waiting and len(self._begun) < self._limit:
@@ -120,8 +127,9 @@ class AheadReader(SpanReader):
         self._coming: Callable[[], Spans] | None = None
         self._rows_left = 0  # rows to read before the next look at what comes
 
-    def follow(self, coming: Callable[[], Spans]) -> None:
+    def follow(self, coming: Callable[[], Spans], fetches: Histogram) -> None:
         self._coming = coming
+        self._ahead.waits = fetches
 
     def with_columns(self, columns: "Columns") -> SpanReader:
         self._reader = self._reader.with_columns(columns)

@@ -49,7 +49,7 @@ class TrainConfig:
     """Shares of the datasets of a mixture, such as web=0.7,code=0.3."""
     val_data_path: str | None = None
     """Token files to validate on; the last tenth of the training data when not given."""
-    tokenizer: str | None = None
+    tokenizer: Any = None
     """Tokenizer of data that does not name its own; gpt2 when neither does."""
     dtype: Literal["uint16", "uint32", "int32", "uint8", "int64"] | None = None
     """Token type of raw .bin files, which do not say it themselves."""
@@ -155,6 +155,10 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if not isinstance(self.tokenizer, str | None):
+            from tokenmill.tokens.given_tokenizer import name_of
+
+            object.__setattr__(self, "tokenizer", name_of(self.tokenizer))
         counts = {name: getattr(self, name) for name in AT_LEAST_ONE}
         check_at_least_one(**{name: n for name, n in counts.items() if n is not None})
         for name in RATES:

@@ -24,6 +24,7 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.signals import StopRequest
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.errors import FormatError, Stopped, TokenmillError
+from tokenmill.metrics import prometheus
 from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
 from tokenmill.torch.world import Ranks
@@ -31,10 +32,10 @@ from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, sum_over_ranks, texts_of_ranks
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.edits_file import RunEdits, read_entries
-from tokenmill.train.metrics import RunRecord, TextBytes, bits_per_byte
 from tokenmill.train.model import GPT, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.run_page import trained_part
+from tokenmill.train.run_record import RunRecord, TextBytes, bits_per_byte
 
 VALIDATION_SEED = 0  # not the run's seed, so that runs can be compared
 CPU_PASS = 1 << 37  # weights times tokens of a forward pass on a CPU: seconds, and little memory
@@ -352,6 +353,11 @@ class Trainer:
         speed = tokens_per_step * (self.step - step) / took
         counted = torch.tensor(self._text_bytes.count(self._last_batches), dtype=torch.float64)
         bits = bits_per_byte(self.loss, *sum_over_ranks(counted).tolist())
+        stats = self.loader.stats()
+        waits = {
+            f"wait_{key}": stats["stages"]["wait"][key] for key in ("p50", "p95", "p99", "max")
+        }
+        waits["queue_depth"] = stats["queue_depth"]
         self.record.log(
             {
                 "loss": self.loss,
@@ -361,8 +367,10 @@ class Trainer:
                 "epoch": self.loader.epoch,
                 "tokens_per_second": round(speed),
                 "data_wait": round(wait, 6),
+                **waits,
             },
             self.step,
+            prometheus(self.loader, run=self.config.model_name),
         )
         self._meter.move_to(
             self.step,

@@ -19,9 +19,9 @@ from tokenmill.train.checkpoint import existing_latest, latest, read_state
 from tokenmill.train.collectives import barrier, local_device, process_group
 from tokenmill.train.config import TrainConfig, check_same_run, load_config
 from tokenmill.train.loop import Trainer, TrainResult
-from tokenmill.train.metrics import check_loggers
 from tokenmill.train.model import GPT, generate
 from tokenmill.train.run_data import describe_run, open_data
+from tokenmill.train.run_record import check_loggers
 
 
 @takes_keywords_of(TrainConfig)

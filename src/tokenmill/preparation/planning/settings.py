@@ -18,7 +18,7 @@ UNIT_BYTES = 32 << 20
 class SettingsKeywords(TypedDict, total=False):
     """The fields of `Settings` that are keyword arguments, for type checkers."""
 
-    tokenizer: str
+    tokenizer: Any
     end_of_text: str | None
     begin_token: str | None
     dtype: Literal["uint16", "uint32"] | None
@@ -67,8 +67,9 @@ class Settings:
     """
 
     # Tokens
-    tokenizer: str = "gpt2"
-    """gpt2, bytes, chars, a tokenizer.json, a .tiktoken or SentencePiece .model file."""
+    tokenizer: Any = "gpt2"
+    """gpt2, bytes, chars, a tokenizer.json, a .tiktoken or SentencePiece .model file, a folder with
+    one, or OWNER/NAME on the hub."""
     end_of_text: str | None = None
     """End-of-text token, where the tokenizer file has none."""
     begin_token: str | None = None
@@ -119,6 +120,10 @@ class Settings:
         if self.dedup_min_chars < 0:
             raise ValueError(f"dedup_min_chars is {self.dedup_min_chars}, but must not be negative")
         object.__setattr__(self, "compress", checked_compression(self.compress))
+        if not isinstance(self.tokenizer, str):
+            from tokenmill.tokens.given_tokenizer import name_of
+
+            object.__setattr__(self, "tokenizer", name_of(self.tokenizer, self.end_of_text))
         _ = self.read_rules  # which checks the other fields
 
     @property
@@ -138,8 +143,10 @@ class Settings:
 
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
-        tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
-        return {**asdict(self), "tokenizer": tokenizer}
+        settings = asdict(self)
+        if for_manifest:
+            settings["tokenizer"] = os.path.basename(self.tokenizer).removesuffix(".state.json")
+        return settings
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

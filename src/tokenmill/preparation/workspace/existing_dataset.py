@@ -134,6 +134,11 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
     found = target.previous
     if found is None:
         return Settings(**given)
+    if found.tokenizer.state is None:
+        raise TokenizerMismatchError(
+            f"{target.name} does not name the tokenizer that made it: no text can be added to it",
+            hint="prepare into another folder, and train on both: tokenmill.Mixture",
+        )
     theirs = recorded_settings(found)
     if columns := [column.name for shard in found.shards[:1] for column in shard.columns or ()]:
         raise SettingsMismatchError(
@@ -158,6 +163,7 @@ def tokenizer_for(target: Target, settings: Settings, given: dict[str, Any]) -> 
     if found is None:
         return load_tokenizer(settings)
     record = found.tokenizer
+    assert record.state is not None  # `settings_for` has refused it
     file = f"{target.name}/{record.state.file}"
     stored = from_bytes(_read_checked(target, record.state), file)
     check_stated(

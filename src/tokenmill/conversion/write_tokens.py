@@ -1,0 +1,154 @@
+"""write_tokens(documents, out_dir): ids that were made elsewhere become a tokenmill dataset.
+
+Documents are taken one by one, at most `CHUNK` tokens of them are held, and shards, manifest and
+the new folder are written as a conversion writes them: whole and verified, or not there.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmill.base.signals import interrupt_on_signals
+from tokenmill.base.signatures import checks_arguments
+from tokenmill.base.suggest import check_at_least_one, one_of
+from tokenmill.conversion.convert import Converted, new_folder, refuse_to_replace
+from tokenmill.errors import BadInputError
+from tokenmill.formats.ours import Tokenmill
+from tokenmill.formats.ours_writer import OursWriter
+from tokenmill.reading.columns import Column
+from tokenmill.shards.manifest import ITEM_SIZE, dtype_for
+from tokenmill.tokens.load_tokenizer import load
+
+CHUNK = 1 << 20  # tokens
+IDS = "ids"
+Document = dict[str, np.ndarray]
+"""The ids of a document, and the values of its columns, by name."""
+
+
+@checks_arguments
+def write_tokens(
+    documents: Iterable[Any],
+    out_dir: str | os.PathLike[str],
+    *,
+    tokenizer: Any = None,
+    end_of_text_id: int | None = None,
+    dtype: str | None = None,
+    tokens_per_shard: int = Tokenmill.tokens_per_shard,
+    overwrite: bool = False,
+) -> Converted:
+    """Write documents, each a list or a 1-D array of ids, as the split `train` of a new dataset.
+
+    Every document ends with the end-of-text id: it is written after those that end otherwise. A
+    document with columns is `{"ids": [...], "loss": [...]}`, with a value for each id; an
+    end-of-text id that is added has the values of the id before it. See docs/guides/columns.md.
+    `tokenizer` is stored with the ids, and is what `tokenmill.prepare` takes; without one,
+    `end_of_text_id` is needed, and ids have 4 bytes unless `dtype="uint16"`. `overwrite` replaces a
+    folder of token files once the new one is whole.
+    """
+    check_at_least_one(tokens_per_shard=tokens_per_shard)
+    one_of("dtype", dtype, (None, *ITEM_SIZE))
+    known = None if tokenizer is None else load(tokenizer)
+    end = end_of_text_id if known is None else known.end_of_text_id
+    if end is None or end_of_text_id not in (None, end):
+        raise ValueError(
+            "neither tokenizer nor end_of_text_id is given; one of them says how documents end"
+            if end is None
+            else f"end_of_text_id is {end_of_text_id}, but documents of {known and known.name} end "
+            f"with {end}; leave it out, or load_tokenizer(..., end_of_text={end_of_text_id})"
+        )
+    kind = np.dtype(dtype or (dtype_for(known.vocab_size) if known else "uint32"))
+    limit = min(np.iinfo(kind).max + 1, known.vocab_size if known else 1 << 32)
+    if not 0 <= end < limit:
+        raise ValueError(f"end_of_text_id is {end}; expected 0 to {limit - 1:,}")
+    target = Path(out_dir)
+    with interrupt_on_signals(), new_folder(target) as folder:
+        refuse_to_replace(target, [], overwrite)
+        writer = OursWriter(folder, None, kind, tokens_per_shard, end, end + 1)
+        writer.command = "python: tokenmill.write_tokens(documents, DATASET)"
+        try:
+            num_tokens = _write_all(writer, documents, limit)
+        finally:
+            writer.discard()  # does nothing after its end
+        writer.complete(folder, {"train": writer}, known)
+    return Converted(str(target), "tokenmill", kind.name, {"train": (num_tokens, writer.number)})
+
+
+def _write_all(writer: OursWriter, documents: Iterable[Any], limit: int) -> int:
+    """Write some documents at a time; return the number of tokens."""
+    assert writer.end_of_text_id is not None
+    num_tokens = 0
+    end = writer.end_of_text_id
+    closed = (_with_columns(d, n, end, limit, writer) for n, d in enumerate(documents))
+    while group := list(_first_tokens(closed)):
+        columns = {name: np.concatenate([d[name] for d in group]) for name in group[0]}
+        ids = columns.pop(IDS)
+        writer.add(ids, np.cumsum([len(document[IDS]) for document in group]), columns)
+        writer.vocab_size = max(writer.vocab_size or 0, int(ids.max()) + 1)
+        num_tokens += len(ids)
+    writer.close()
+    if not num_tokens:
+        raise BadInputError("there are no documents: nothing was written")
+    return num_tokens
+
+
+def _first_tokens(documents: Iterator[Document]) -> Iterator[Document]:
+    """Yield the next documents, up to the one that makes `CHUNK` tokens or more."""
+    num_tokens = 0
+    while num_tokens < CHUNK and (document := next(documents, None)) is not None:
+        num_tokens += len(document[IDS])
+        yield document
+
+
+def _with_columns(given: Any, number: int, end: int, limit: int, writer: OursWriter) -> Document:
+    """Return the closed ids and the columns of a document; the first one says what these are."""
+    if not isinstance(given, Mapping) and not writer.columns:
+        return {IDS: _closed(given, number, end, limit)}
+    columns = {k: np.array(v) for k, v in given.items()} if isinstance(given, Mapping) else {}
+    ids = columns.pop(IDS, np.empty(0))
+    closed = _closed(ids, number, end, limit)
+    found = {name: Column.of(name, values) for name, values in columns.items()}
+    bits = {name: column.bits for name, column in found.items()}
+    writer.columns = writer.columns if number else bits
+    if bits != writer.columns:
+        raise BadInputError(
+            f"document {number:,} has the columns {bits or 'none'!s:.80}, and the ones before it "
+            f"{dict(writer.columns) or 'none'!s:.80} (bits per token)",
+            hint="every document is a mapping with a value of each column for each of its ids",
+        )
+    for name, column in found.items():
+        column.stored(columns[name], len(ids), f"document {number:,}")
+        if len(closed) > len(ids):
+            last = columns[name][-1:] if len(ids) else np.zeros((1, *column.shape), column.dtype)
+            columns[name] = np.concatenate([columns[name], last])
+    return {IDS: closed, **columns}
+
+
+def _closed(given: Any, number: int, end: int, limit: int) -> np.ndarray:
+    """Return a document that ends with the end-of-text id; refuse what is not ids below `limit`."""
+    try:
+        ids = np.array(given)  # a copy: the caller may fill its array again
+    except (TypeError, ValueError, OverflowError):  # lists of several lengths, a tensor of a GPU
+        ids = np.array(None)
+    if ids.ndim != 1 or (ids.dtype.kind not in "iu" and ids.size):
+        raise BadInputError(
+            f"document {number:,} is {given!r:.80} ({type(given).__name__}, {ids.ndim}-D "
+            f"{ids.dtype}); expected a list or a 1-D array of ids, which are whole numbers",
+            hint="texts are for tokenmill.prepare; a single document is a list of one: [ids]",
+        )
+    closed = ids.astype(np.int64)  # from 2^63 on they are negative
+    if not ids.size or ids[-1] != end:
+        closed = np.append(closed, end)
+    wrong = (closed < 0) | (closed >= limit) | (closed == end)
+    wrong[-1] = False
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise BadInputError(
+            f"document {number:,} has the id {ids[at]} at position {at:,}; expected 0 to "
+            f"{limit - 1:,}, and {end} at its end only",
+            hint="a document is cut after its end-of-text id; other ids are of another tokenizer, "
+            'or need dtype="uint32"',
+        )
+    return closed
