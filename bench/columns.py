@@ -18,7 +18,6 @@ import numpy as np
 from measure import machine
 
 import tokenmill
-from tokenmill.conversion.write_documents import write_documents
 
 HERE = Path(__file__).parent
 TURNS = 15
@@ -34,9 +33,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         for column in ("loss", "weights"):
             path = Path(name) / column
-            write_documents(
-                documents(options, column), path, tokenizer=tokenmill.load_tokenizer("gpt2")
-            )
+            tokenmill.write_tokens(documents(options, column), path, tokenizer="gpt2")
             for rows in ("windows", "packed"):
                 for use in ("gather", "labels"):
                     ratio = compare(path, rows, use)

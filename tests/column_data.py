@@ -3,7 +3,7 @@
 import numpy as np
 
 import tokenmill
-from tokenmill.conversion.write_documents import write_documents
+from tokenmill.conversion.convert import convert
 
 END = 256  # of the tokenizer of bytes
 
@@ -38,12 +38,13 @@ def axis_of(documents):
     return columns
 
 
-def write(folder, documents, names=None, **options):
+def write(folder, documents, names=None, *, tokens_per_shard=333, compress=None):
     """Write some of the columns, all by default, and open the dataset."""
-    tokenizer = tokenmill.load_tokenizer("bytes")
     chosen = [{k: v for k, v in d.items() if names is None or k in names} for d in documents]
-    options = {"tokens_per_shard": 333, **options}
-    write_documents(chosen, folder, tokenizer=tokenizer, **options)
+    plain = f"{folder}-plain" if compress else folder
+    tokenmill.write_tokens(chosen, plain, tokenizer="bytes", tokens_per_shard=tokens_per_shard)
+    if compress:
+        convert(plain, folder, compress=compress)
     return tokenmill.open(folder)
 
 

@@ -11,7 +11,13 @@ from column_data import END, axis_of, make_documents, write
 
 import tokenmill
 from tokenmill.cli import tokenmill as command
-from tokenmill.errors import CorruptShardError, FormatError, NotADatasetError, TruncatedShardError
+from tokenmill.errors import (
+    BadInputError,
+    CorruptShardError,
+    FormatError,
+    NotADatasetError,
+    TruncatedShardError,
+)
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.shards.verify import verify
 
@@ -144,19 +150,19 @@ def test_a_manifest_that_contradicts_itself_is_refused(dataset, change, message)
         ({"weights": [0, 1, 16.5]}, "document 1: column 'weights' has values from 0.0 to 16.5"),
         ({"weights": [0, 1, float("nan")]}, "document 1: column 'weights' has values"),
         ({"weights": [0, 1, -0.1]}, "document 1: column 'weights' has values from -0.1"),
-        ({"kind": np.arange(3)}, "column 'kind' has int64 values"),
-        ({"End": np.zeros(3, bool)}, "column 'End' has bool values"),
-        ({"ids": [1, END, 2]}, "document 1 has the id 256 at its token 1"),
-        ({"ids": [1, 900, 2]}, "document 1 has the id 900 at its token 1"),
-        ({"ids": [0.5, 1, 2]}, "document 1 has array"),
-        ({"flag": np.zeros(3, bool)}, r"document 1 has the columns \['flag'\], and"),
+        ({"kind": np.arange(3)}, "document 1: column 'kind' has int64 values"),
+        ({"End": np.zeros(3, bool)}, "document 1: column 'End' has bool values"),
+        ({"ids": [1, END, 2]}, "document 1 has the id 256 at position 1"),
+        ({"ids": [1, 900, 2]}, "document 1 has the id 900 at position 1"),
+        ({"ids": [0.5, 1, 2]}, "document 1 is array"),
+        ({"flag": np.zeros(3, bool)}, "document 1 has the columns {'flag': 1}, and the ones"),
     ],
     ids=range(12),
 )
 def test_a_document_that_does_not_fit_is_refused_by_its_number(tmp_path, column, message):
     first = {"ids": [1, 2, 3], **{k: np.ones(3, bool) for k in column if k in ("loss", "weights")}}
 
-    with pytest.raises(FormatError, match=message):
+    with pytest.raises((FormatError, BadInputError), match=message):
         write(tmp_path / "d", [first, {"ids": [1, 2, 3], **column}])
     assert list(tmp_path.iterdir()) == []
 

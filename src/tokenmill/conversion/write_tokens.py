@@ -109,17 +109,18 @@ def _with_columns(given: Any, number: int, end: int, limit: int, writer: OursWri
     columns = {k: np.array(v) for k, v in given.items()} if isinstance(given, Mapping) else {}
     ids = columns.pop(IDS, np.empty(0))
     closed = _closed(ids, number, end, limit)
-    found = {name: Column.of(name, values) for name, values in columns.items()}
+    where = f"document {number:,}"
+    found = {name: Column.of(name, values, where) for name, values in columns.items()}
     bits = {name: column.bits for name, column in found.items()}
     writer.columns = writer.columns if number else bits
     if bits != writer.columns:
         raise BadInputError(
-            f"document {number:,} has the columns {bits or 'none'!s:.80}, and the ones before it "
+            f"{where} has the columns {bits or 'none'!s:.80}, and the ones before it "
             f"{dict(writer.columns) or 'none'!s:.80} (bits per token)",
             hint="every document is a mapping with a value of each column for each of its ids",
         )
     for name, column in found.items():
-        column.stored(columns[name], len(ids), f"document {number:,}")
+        column.stored(columns[name], len(ids), where)
         if len(closed) > len(ids):
             last = columns[name][-1:] if len(ids) else np.zeros((1, *column.shape), column.dtype)
             columns[name] = np.concatenate([columns[name], last])

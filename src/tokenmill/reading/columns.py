@@ -37,14 +37,14 @@ class Column(NamedTuple):
     bits: int
 
     @classmethod
-    def of(cls, name: str, values: np.ndarray) -> "Column":
+    def of(cls, name: str, values: np.ndarray, where: str) -> "Column":
         """Return the column that values (tokens, ...) are of, by its name or by their type."""
         by_type = {"b1": 1, "u1": 8, "u2": 16 * math.prod(values.shape[1:])}
         bits = by_type.get(f"{values.dtype.kind}{values.itemsize}", 0)
         column = cls(name, {LOSS: 1, WEIGHTS: 16}.get(name, bits))
         if not column.is_sound:
             raise FormatError(
-                f"column {name!r:.80} has {values.dtype} values of shape {values.shape}",
+                f"{where}: column {name!r:.80} has {values.dtype} values of shape {values.shape}",
                 hint="a name is of a-z, 0-9 and _; give one bool, uint8 or uint16 per token, or k",
             )
         return column
