@@ -1,5 +1,7 @@
 """Datasets with columns, and what they must hold: plain arrays, made without a line of ours."""
 
+import shutil
+
 import numpy as np
 
 import tokenmill
@@ -41,10 +43,10 @@ def axis_of(documents):
 def write(folder, documents, names=None, *, tokens_per_shard=333, compress=None):
     """Write some of the columns, all by default, and open the dataset."""
     chosen = [{k: v for k, v in d.items() if names is None or k in names} for d in documents]
-    plain = f"{folder}-plain" if compress else folder
-    tokenmill.write_tokens(chosen, plain, tokenizer="bytes", tokens_per_shard=tokens_per_shard)
-    if compress:
-        convert(plain, folder, compress=compress)
+    whole = f"{folder}-whole"
+    tokenmill.write_tokens(chosen, whole, tokenizer="bytes")
+    convert(whole, folder, to="tokenmill", tokens_per_shard=tokens_per_shard, compress=compress)
+    shutil.rmtree(whole)
     return tokenmill.open(folder)
 
 

@@ -152,22 +152,21 @@ def _with_ids(
 
 def _with_columns(found: FoundData, names: Sequence[str] | None) -> FoundData:
     """Return the same data with these of its columns; all files must have the same."""
-    known = [column.name for column in found.files[0].columns]
+    files = found.files
+    known = [column.name for column in files[0].columns]
     for name in names or ():
         one_of("columns", name, known)
-    for file in found.files:
-        if names != [] and len(file.columns) != len(known):
-            raise FormatError(
-                f"{file.path} has {plural(len(file.columns), 'column')} next to its ids, but "
-                f"{found.files[0].path} has {len(known)}: all files must have the same",
-                hint="bring the missing files there, or use no columns: columns=[]",
-            )
+    odd = next((file for file in files if len(file.columns) != len(known)), None)
+    if odd is not None and names != []:
+        raise FormatError(
+            f"{odd.path} has {plural(len(odd.columns), 'column')} next to its ids, but "
+            f"{files[0].path} has {len(known)}: all files must have the same",
+            hint="bring the missing files there, or use no columns: columns=[]",
+        )
     if names is None:
         return found
-    return found.with_files(
-        replace(file, columns=tuple(c for c in file.columns if c.name in names))
-        for file in found.files
-    )
+    chosen = (tuple(column for column in file.columns if column.name in names) for file in files)
+    return found.with_files(map(lambda f, c: replace(f, columns=c), files, chosen))
 
 
 def _known_tokenizer(given: Any) -> Any:

@@ -35,7 +35,7 @@ def plain_gather(tokens, edges, missing, out, spans, largest, flags, mark, marks
             part = unsigned[start + at : min(start + length, edges[run + 1])]
             if int(part.max()) > largest:
                 return number, -1
-            out[row, column + at] = tokens[start + at]
+            out[row, column + at] = tokens[start + at].astype(out.dtype)
             flag = column + at + marks_next
             if tokens[start + at] == mark and flag < flags.shape[1]:
                 flags[row, flag] = False

@@ -1,46 +1,33 @@
 """Durations counted in buckets, eight to a power of two, in an array that never grows.
 
-Adding one takes 0.3 us. Quantiles are the upper edge of a bucket: at most an eighth too large.
+A quantile is the upper edge of its bucket, at most a tenth too large.
 """
 
 from array import array
+from math import log2
 
-NOTICED = 1e-4
-"""Seconds: shorter durations may be left out, and are then only counted."""
+import numpy as np
 
 
 class Histogram:
-    """How many durations there were of which length."""
+    """How many durations there were of which length, in seconds."""
 
     def __init__(self) -> None:
-        self._counts = array("Q", bytes(8 * 512))
-        self.seconds = 0.0
-        self.largest = 0.0
+        self._seconds = 0.0
+        self._largest = 0.0
+        self._counts = array("Q", bytes(8 * 512))  # from 2^-50 to 2^14 seconds
 
     def add(self, seconds: float) -> None:
-        """Count one duration."""
-        nanoseconds = int(seconds * 1e9) | 8
-        shift = nanoseconds.bit_length() - 4
-        self._counts[8 * shift + (nanoseconds >> shift) - 8] += 1
-        self.seconds += seconds
-        if seconds > self.largest:
-            self.largest = seconds
+        """Count one duration, in 0.4 us."""
+        self._counts[min(511, int(8 * log2(max(seconds, 1e-9)) + 400))] += 1
+        self._seconds += seconds
+        self._largest = max(self._largest, seconds)
 
-    def summary(self, total: int | None = None) -> dict[str, float]:
-        """Return count, sum, quantiles and maximum; of `total`, those not added were short."""
-        added = sum(self._counts)
-        count = added if total is None else max(added, total)
-        found: dict[str, float] = {"count": count, "seconds": self.seconds}
-        for percent in (50, 95, 99):
-            found[f"p{percent}"] = self._quantile(percent * count / 100 - (count - added))
-        return {**found, "max": max(self.largest, NOTICED if count > added else 0.0)}
-
-    def _quantile(self, rank: float) -> float:
-        """The edge above `rank` durations, counted from the shortest that was added."""
-        if rank <= 0:
-            return NOTICED if self.seconds else 0.0
-        for number, count in enumerate(self._counts):
-            rank -= count
-            if count and rank <= 0:
-                return min(self.largest, ((number % 8 + 9) << number // 8) / 1e9)
-        return self.largest
+    def summary(self) -> dict[str, float]:
+        """Return count, sum, quantiles and maximum."""
+        sums = np.cumsum(self._counts)
+        count = int(sums[-1])
+        ranks = np.searchsorted(sums, np.array([0.5, 0.95, 0.99]) * count)
+        p50, p95, p99 = np.minimum(2.0 ** ((ranks - 399) / 8), self._largest).tolist()
+        found = {"count": count, "seconds": self._seconds, "p50": p50, "p95": p95, "p99": p99}
+        return {**found, "max": self._largest}

@@ -183,11 +183,11 @@ class Batch:
     @property
     def weights(self) -> np.ndarray | None:
         """(batch_size, block_size) float32: how much each target counts; None: all the same."""
-        if self.columns is None:
+        if self.columns is None or (stored := self.columns.get("weights")) is None:
             return None
-        from tokenmill.batches.run_columns import weights_of
+        from tokenmill.reading.columns import Column
 
-        return weights_of(self.columns)
+        return Column("weights", 8 * stored.itemsize).meaning(stored[:, 1:])
 
     @property
     def segments(self) -> np.ndarray | None:

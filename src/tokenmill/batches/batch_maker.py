@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmill.base.histogram import Histogram
+from tokenmill.base.stalls import waiting_for
 from tokenmill.batches.batch import Batch, Located, RowGroup
 from tokenmill.batches.id_check import IdCheck
 from tokenmill.batches.run import Run
-from tokenmill.batches.stage_times import StageTimes
 from tokenmill.order.order import ANYWHERE
 from tokenmill.order.spans import Spans
 from tokenmill.order.step_share import StepShare
@@ -27,6 +28,9 @@ from tokenmill.reading.span_reader import MixedReader, SpanReader
 if TYPE_CHECKING:  # imported where data has columns
     from tokenmill.batches.run_columns import RunColumns
 
+Times = dict[str, Histogram]
+STAGES = ("wait", "order", "read", "fetch", "copy")
+"""The owner waits for a batch; batches are ordered, read (fetched too) and copied to a device."""
 FindDocuments = Callable[[Located, int, int, int], np.ndarray]
 """(located, first step, stop, length of a row) -> `RowGroup.continues`, as far as it is known."""
 
@@ -41,15 +45,10 @@ class BatchMaker:
     """Everything a batch is made from."""
 
     def __init__(
-        self,
-        run: Run,
-        share: StepShare,
-        *,
-        any_order: bool = False,
-        times: StageTimes | None = None,
+        self, run: Run, share: StepShare, *, any_order: bool = False, times: Times | None = None
     ) -> None:
-        """`any_order`: samples may be asked for in any order."""
-        self.times = times or StageTimes()
+        """`any_order`: samples may be asked for in any order. Stages are counted in `times`."""
+        self.times = times or {stage: Histogram() for stage in STAGES}
         self._datasets = run.datasets
         form = run.settings.form
         order = run.order
@@ -89,7 +88,7 @@ class BatchMaker:
         tokens = TOKENS_AT_ONCE if run.augmenter is None else TOKENS_AT_ONCE // 2
         self._max_batches_at_once = max(1, tokens // (share.batch_size * order.block_size))
         self._coming: tuple[Located, int] | None = None  # the steps from a number on
-        self._reader.follow(self._spans_to_come, self.times.fetch)
+        self._reader.follow(self._spans_to_come, self.times["fetch"])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_coming": None}
@@ -106,9 +105,8 @@ class BatchMaker:
         while stop is None or step < stop:
             after = step + num_steps * stride
             steps = range(step, after if stop is None else min(after, stop), stride)
-            began = time.perf_counter()
-            located = self.locate(self.share.samples(steps))
-            self.times.order.add(time.perf_counter() - began)
+            with waiting_for("the order of batches", self.times["order"]):
+                located = self.locate(self.share.samples(steps))
             yield from self._batches(steps, located)
             step = after
             num_steps = min(2 * num_steps, max_steps)
@@ -129,18 +127,6 @@ class BatchMaker:
         located, number = self._coming
         return located.copies_of(number, len(located.samples))
 
-    def describe(self) -> str:
-        """Name the files of the step that is made, or was made last."""
-        if self._coming is None:
-            return "the order of the batches"
-        located, number = self._coming
-        spans = located.copies_of(number, number + 1)
-        parts = zip(spans.source.tolist(), spans.start.tolist(), spans.length.tolist(), strict=True)
-        found = (self._datasets[i].files_between(start, start + n) for i, start, n in parts)
-        names = list(dict.fromkeys(file.path or file.name for files in found for file in files))
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        return f"a batch of {', '.join(names[:3])}{more}"
-
     def _batches(self, steps: range, located: Located) -> Iterator[Batch]:
         number = 0  # of the next step to make
         at_once = 1
@@ -148,14 +134,14 @@ class BatchMaker:
             stop = min(number + at_once, len(steps))
             began = time.perf_counter()
             try:
-                made = self._make(steps, located, number, stop)
+                with waiting_for(self._describe, self.times["read"]):
+                    made = self._make(steps, located, number, stop)
             except Exception:
                 if at_once == 1:
                     raise
                 at_once = 1  # what is wrong with one batch is raised when its turn comes
                 continue
             seconds = time.perf_counter() - began
-            self.times.read.add(seconds)
             yield from made
             del made  # their memory is for the next ones
             number = stop
@@ -163,6 +149,14 @@ class BatchMaker:
                 at_once = max(1, at_once // 2)
             elif seconds < SECONDS_AT_ONCE / 2:
                 at_once = min(2 * at_once, self._max_batches_at_once)
+
+    def _describe(self) -> str:
+        """Name the files of the step that is made."""
+        spans = self._spans_to_come().between(0, self.share.batch_size)
+        places = zip(spans.source, spans.start, spans.start + spans.length, strict=True)
+        files = [file for i, *span in places for file in self._datasets[i].files_between(*span)]
+        names = list(dict.fromkeys(file.path or file.name for file in files))
+        return f"a batch of {len(names)} files: {', '.join(names[:3])}"
 
     def batch_of(self, located: Located, number: int) -> Batch:
         """The samples of one located step as a batch of no step."""

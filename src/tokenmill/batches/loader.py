@@ -96,6 +96,7 @@ class BatchLoader:
         self._pass = 0
         self._ended = False
         self._batches: Prefetcher[Batch] | None = None
+        self._waited = 0.0  # seconds
         self._served = 0  # steps
         self._reported = False
         self._used: dict[str, FoundUsage] = {}  # by source
@@ -168,14 +169,8 @@ class BatchLoader:
             raise StopIteration
         batches = self._batches
         if batches is None or not batches.alive():
-            maker = self._maker
-            batches = self._batches = Prefetcher(
-                self.batches(self.step),
-                self.form.prefetch,
-                maker.times,
-                stall_seconds=self.form.stall_seconds,
-                describe=maker.describe,
-            )
+            settings = (self.form.prefetch, self._maker.times["wait"], self.form.stall_seconds)
+            batches = self._batches = Prefetcher(self.batches(self.step), *settings)
         try:
             batch = next(batches)
         except StopIteration:
@@ -211,6 +206,7 @@ class BatchLoader:
         batches = self._batches
         self._batches = None
         if batches is not None:
+            self._waited += batches.seconds_waited
             batches.close()
 
     def set_epoch(self, epoch: int) -> None:
@@ -380,9 +376,9 @@ class BatchLoader:
         the tokens after the last whole window of each epoch. Of packed rows each source also says
         what an epoch is made of: rows, documents, how many of them are cut, and padding.
 
-        `stages` are the times in seconds that the loop waited for a batch, and that it took to
-        order, read, fetch and copy some: their number, sum, p50, p95, p99 and maximum.
-        `queue_depth` is how many batches were ready when one was asked for, on average.
+        `stages` are how long the loop waited for batches (of steps longer than 0.2 ms), and how
+        long it took to order, read, fetch and copy some: count, and seconds in all, p50, p95, p99
+        and max. `queue_depth` is how many more batches were ready when one was taken, of late.
         """
         num_read = self._served * self.batch_size * (self.block_size + 1)  # tokens
         return {
@@ -391,9 +387,10 @@ class BatchLoader:
             "sources": stats_of_sources(self.names, self._run.order, self._samples),
             "steps_here": self._served,
             "bytes_read_here": num_read * max(data.dtype.itemsize for data in self.datasets),
-            "seconds_waited": self._maker.times.seconds_waited,
+            "seconds_waited": self._waited + (self._batches.seconds_waited if self._batches else 0),
             "left_out": self._left_out(),
-            **self._maker.times.to_json(self._served),
+            "stages": {stage: times.summary() for stage, times in self._maker.times.items()},
+            "queue_depth": 0.0 if self._batches is None else self._batches.queue_depth,
         }
 
     def usage(self, step: int | None = None, *, shards: bool = True) -> "list[SourceUsage]":

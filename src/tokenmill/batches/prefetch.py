@@ -9,26 +9,22 @@ The thread knows only the iterator and the queues, not the Prefetcher, so that d
 (or Ctrl-C, or the end of the program) closes the queues and ends the thread. What goes wrong in it
 is raised where the item is asked for. A fork copies no threads: a child makes a new one (`alive`).
 
-Each of the two notices when the other is stalled: it waits for the lock, or for a ticket, only so
-long before it looks, and logs what the other is waiting for.
+Whichever of the two waits for the other looks from time to time at what that one waits for.
 """
 
-import logging
 import os
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from tokenmill.base.histogram import NOTICED
-from tokenmill.base.stalls import described, long_waits
-from tokenmill.batches.stage_times import StageTimes
+from tokenmill.base.histogram import Histogram
+from tokenmill.base.stalls import log_long_waits
 
 T = TypeVar("T")
-log = logging.getLogger("tokenmill")
 
 WORTH_A_THREAD = 200e-6  # seconds between two calls
 
@@ -47,16 +43,10 @@ if hasattr(os, "register_at_fork"):
 class _Shared(Generic[T]):
     """What owner and thread have in common."""
 
-    def __init__(
-        self, items: Iterator[T], stall_seconds: float, describe: Callable[[], str]
-    ) -> None:
+    def __init__(self, items: Iterator[T], stall_seconds: float) -> None:
         self.items = items
         self.stall_seconds = stall_seconds
-        self.look_after = min(stall_seconds / 4, 3600.0)  # seconds
-        self.describe = describe  # says what is being made
-        self.began = 0.0  # when the last item was
-        self.logged = 0.0  # when the last stall was
-        self.owner = threading.get_ident()
+        self.look_after = min(stall_seconds / 4, 3600.0)  # seconds of waiting for the other
         self.making = threading.Lock()  # held while an item is made, until it is in its place
         self.ready: deque[T] = deque()
         self.tickets: SimpleQueue[None] = SimpleQueue()
@@ -64,24 +54,32 @@ class _Shared(Generic[T]):
         self.error: BaseException | None = None
         self.thread: threading.Thread | None = None
 
+    def lock(self) -> None:
+        """Wait until no item is made; look from time to time why that takes so long."""
+        while not self.making.acquire(timeout=self.look_after):
+            self.look()
+
+    def look(self) -> None:
+        """Log waits that take too long, then not again for so long."""
+        is_stalled = log_long_waits(self.stall_seconds)
+        self.look_after = min(self.stall_seconds / (1 if is_stalled else 4), 3600.0)
+
 
 class Prefetcher(Generic[T]):
     """An iterator that a thread runs ahead of, by at most `depth` items (0: there is no thread)."""
 
     def __init__(
-        self,
-        items: Iterator[T],
-        depth: int,
-        times: StageTimes | None = None,
-        *,
-        stall_seconds: float = 30.0,
-        describe: Callable[[], str] = lambda: "a batch",
+        self, items: Iterator[T], depth: int, waits: Histogram | None = None, stall: float = 30.0
     ) -> None:
-        self._shared = _Shared(items, stall_seconds, describe)
-        self._times = times or StageTimes()
+        """`waits` counts waits of the owner; those of `stall` seconds or more are logged."""
+        self._shared = _Shared(items, stall)
+        self._waits = waits or Histogram()
+        self.queue_depth = 0.0  # items that are left when one was taken, a mean of the last ten
         self._depth = depth
         self._ahead = 0  # items that the thread has been given a ticket for and we have not taken
         self._left_at = 0.0
+        self.seconds_waited = 0.0
+        """How long the owner waited for items, those that it made itself included."""
         self._process = _process
         self._close = weakref.finalize(self, _close, self._shared, _process)
 
@@ -99,12 +97,11 @@ class Prefetcher(Generic[T]):
                 )
                 shared.thread.start()
             if not shared.making.acquire(False):
-                _take_lock(shared, shared.thread.ident if shared.thread else None)
+                shared.lock()
             try:
                 if not shared.ready:
                     if shared.error is not None:
                         raise shared.error
-                    shared.began = asked
                     return self._leave(next(shared.items), asked)
             finally:
                 shared.making.release()
@@ -112,19 +109,17 @@ class Prefetcher(Generic[T]):
         return self._leave(shared.ready.popleft(), asked)
 
     def _leave(self, item: T, asked: float) -> T:
-        times = self._times
         if asked - self._left_at > WORTH_A_THREAD:
             shared = self._shared
-            times.num_pauses += 1
-            times.num_ready += len(shared.ready)
+            self.queue_depth += 0.1 * (len(shared.ready) - self.queue_depth)
             while self._ahead < self._depth:
                 self._ahead += 1
                 shared.tickets.put(None)
-        self._left_at = time.perf_counter()
-        waited = self._left_at - asked
-        times.seconds_waited += waited
-        if waited > NOTICED:
-            times.wait.add(waited)
+        now = time.perf_counter()
+        if now - self._left_at > WORTH_A_THREAD:  # else counting would take more than 0.2 % of it
+            self._waits.add(now - asked)
+        self._left_at = now
+        self.seconds_waited += now - asked
         return item
 
     def alive(self) -> bool:
@@ -141,37 +136,18 @@ def _run(shared: _Shared[T]) -> None:
         try:
             shared.tickets.get(timeout=shared.look_after)
         except Empty:
-            _log_stall(shared, shared.owner)
+            shared.look()
             continue
-        _take_lock(shared, shared.owner)
+        shared.lock()
         try:
             if shared.closed:
                 return
-            shared.began = time.perf_counter()
             shared.ready.append(next(shared.items))
         except BaseException as error:  # raised again where the item is asked for
             shared.error = error
             return
         finally:
             shared.making.release()
-
-
-def _take_lock(shared: _Shared[T], holder: int | None) -> None:
-    while not shared.making.acquire(timeout=shared.look_after):
-        _log_stall(shared, holder)
-
-
-def _log_stall(shared: _Shared[T], maker: int | None) -> None:
-    """Log what is waited for, if that takes too long; `maker` is the thread that makes items."""
-    now = time.perf_counter()
-    limit = shared.stall_seconds
-    taken = now - shared.began if shared.making.locked() else 0.0
-    waits = long_waits(limit if taken < limit else limit / 2)  # it began some time after the item
-    if not waits and taken >= limit:
-        waits = [described(shared.describe(), taken, maker)]
-    if waits and now - shared.logged >= limit:
-        shared.logged = now
-        log.warning("stalled: waiting for %s (waits of this process: %d)", waits[0], len(waits))
 
 
 def _close(shared: _Shared[T], process: int) -> None:

@@ -10,7 +10,7 @@ from tokenmill.batches.batch import RowGroup
 from tokenmill.batches.run import Run
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import MismatchError
-from tokenmill.reading.columns import LOSS, WEIGHTS, Column
+from tokenmill.reading.columns import LOSS, Column
 
 
 class RunColumns:
@@ -58,11 +58,3 @@ class RunColumns:
             banned = ~columns[LOSS]
             group.banned = banned if group.banned is None else group.banned | banned
             group.columns = None
-
-
-def weights_of(columns: dict[str, np.ndarray]) -> np.ndarray | None:
-    """Return the weight of each target, float32; None where data has no weights."""
-    stored = columns.get(WEIGHTS)
-    if stored is None:
-        return None
-    return Column(WEIGHTS, 8 * stored.itemsize).meaning(stored[:, 1:])

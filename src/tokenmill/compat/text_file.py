@@ -64,7 +64,8 @@ def open_text(
         f"`tokenmill pretokenize {path}` does it once and for all"
     )
     text = path.read_bytes()
-    known = _tokenizer_of(text, tokenizer or "gpt2")
+    is_learned = tokenizer == "chars"
+    known = CharsTokenizer.learn([text]) if is_learned else load_tokenizer.load(tokenizer or "gpt2")
     for note in note_if_slow(known):
         warn(note)
     ids = encode_text(text, known, name=str(path))
@@ -73,10 +74,6 @@ def open_text(
     say(f"   Tokenized {path} with {known.name}; tokens: {', '.join(counts)}")
     about: dict[str, Any] = {"end_of_text": known.end_of_text_id, "vocab_size": known.vocab_size}
     return [dataset.from_array(part, tokenizer=known, **about) for part in parts]
-
-
-def _tokenizer_of(text: bytes, tokenizer: Any) -> Tokenizer:
-    return CharsTokenizer.learn([text]) if tokenizer == "chars" else load_tokenizer.load(tokenizer)
 
 
 def _check_first_words(data: TokenDataset, tokenizer: Tokenizer, path: Path) -> None:

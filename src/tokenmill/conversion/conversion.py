@@ -30,6 +30,7 @@ class DocumentStream:
 
     def __init__(self, data: TokenDataset) -> None:
         self._data = data
+        self.column = data.column
         self._shifted = not data.has_index and data.end_of_text_comes == "before"
         self._skip = 0
         self.num_tokens = data.num_tokens
@@ -43,9 +44,6 @@ class DocumentStream:
         if len(ids) < stop - start:
             ids = np.append(ids, np.array([self._data.end_of_text_id], ids.dtype))
         return ids
-
-    def column(self, name: str, start: int, stop: int) -> np.ndarray:
-        return self._data.column(name, start, stop)
 
     def ends(self, start: int, stop: int) -> np.ndarray:
         """Where documents end, also the one that the end of the data cuts."""

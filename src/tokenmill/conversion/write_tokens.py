@@ -1,11 +1,11 @@
 """write_tokens(documents, out_dir): ids that were made elsewhere become a tokenmill dataset.
 
-Documents are taken one by one, at most `CHUNK` tokens of them are held, and shards, manifest and
-the new folder are written as a conversion writes them: whole and verified, or not there.
+It is written as `convert` writes one: streamed, and whole and verified, or not there.
 """
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,12 @@ import numpy as np
 
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import checks_arguments
-from tokenmill.base.suggest import check_at_least_one, one_of
 from tokenmill.conversion.convert import Converted, new_folder, refuse_to_replace
 from tokenmill.errors import BadInputError
 from tokenmill.formats.ours import Tokenmill
 from tokenmill.formats.ours_writer import OursWriter
 from tokenmill.reading.columns import Column
-from tokenmill.shards.manifest import ITEM_SIZE, dtype_for
+from tokenmill.shards.manifest import dtype_for
 from tokenmill.tokens.load_tokenizer import load
 
 CHUNK = 1 << 20  # tokens
@@ -35,8 +34,6 @@ def write_tokens(
     *,
     tokenizer: Any = None,
     end_of_text_id: int | None = None,
-    dtype: str | None = None,
-    tokens_per_shard: int = Tokenmill.tokens_per_shard,
     overwrite: bool = False,
 ) -> Converted:
     """Write documents, each a list or a 1-D array of ids, as the split `train` of a new dataset.
@@ -45,42 +42,31 @@ def write_tokens(
     document with columns is `{"ids": [...], "loss": [...]}`, with a value for each id; an
     end-of-text id that is added has the values of the id before it. See docs/guides/columns.md.
     `tokenizer` is stored with the ids, and is what `tokenmill.prepare` takes; without one,
-    `end_of_text_id` is needed, and ids have 4 bytes unless `dtype="uint16"`. `overwrite` replaces a
-    folder of token files once the new one is whole.
+    `end_of_text_id` is needed, and ids have 4 bytes. `overwrite` replaces a folder of token files
+    once the new one is whole. `tokenmill.convert` gives it another width or size of shards.
     """
-    check_at_least_one(tokens_per_shard=tokens_per_shard)
-    one_of("dtype", dtype, (None, *ITEM_SIZE))
     known = None if tokenizer is None else load(tokenizer)
-    end = end_of_text_id if known is None else known.end_of_text_id
-    if end is None or end_of_text_id not in (None, end):
-        raise ValueError(
-            "neither tokenizer nor end_of_text_id is given; one of them says how documents end"
-            if end is None
-            else f"end_of_text_id is {end_of_text_id}, but documents of {known and known.name} end "
-            f"with {end}; leave it out, or load_tokenizer(..., end_of_text={end_of_text_id})"
-        )
-    kind = np.dtype(dtype or (dtype_for(known.vocab_size) if known else "uint32"))
-    limit = min(np.iinfo(kind).max + 1, known.vocab_size if known else 1 << 32)
-    if not 0 <= end < limit:
-        raise ValueError(f"end_of_text_id is {end}; expected 0 to {limit - 1:,}")
+    end = known.end_of_text_id if known and end_of_text_id is None else end_of_text_id
+    limit = known.vocab_size if known else 1 << 32
+    if end is None or not 0 <= end < limit or (known and end != known.end_of_text_id):
+        expected = known.end_of_text_id if known else f"0 to {limit - 1:,}, or a tokenizer"
+        raise ValueError(f"end_of_text_id is {end}; expected {expected}")
     target = Path(out_dir)
-    with interrupt_on_signals(), new_folder(target) as folder:
+    with interrupt_on_signals(), new_folder(target) as folder, ExitStack() as undo:
         refuse_to_replace(target, [], overwrite)
-        writer = OursWriter(folder, None, kind, tokens_per_shard, end, end + 1)
+        dtype = np.dtype(dtype_for(limit))
+        writer = OursWriter(folder, None, dtype, Tokenmill.tokens_per_shard, end, end + 1)
+        undo.callback(writer.discard)
         writer.command = "python: tokenmill.write_tokens(documents, DATASET)"
-        try:
-            num_tokens = _write_all(writer, documents, limit)
-        finally:
-            writer.discard()  # does nothing after its end
+        num_tokens = _write_all(writer, documents, limit)
         writer.complete(folder, {"train": writer}, known)
-    return Converted(str(target), "tokenmill", kind.name, {"train": (num_tokens, writer.number)})
+    return Converted(str(target), "tokenmill", dtype.name, {"train": (num_tokens, writer.number)})
 
 
 def _write_all(writer: OursWriter, documents: Iterable[Any], limit: int) -> int:
     """Write some documents at a time; return the number of tokens."""
-    assert writer.end_of_text_id is not None
     num_tokens = 0
-    end = writer.end_of_text_id
+    end = writer.end_of_text_id or 0
     closed = (_with_columns(d, n, end, limit, writer) for n, d in enumerate(documents))
     while group := list(_first_tokens(closed)):
         columns = {name: np.concatenate([d[name] for d in group]) for name in group[0]}
@@ -95,7 +81,7 @@ def _write_all(writer: OursWriter, documents: Iterable[Any], limit: int) -> int:
 
 
 def _first_tokens(documents: Iterator[Document]) -> Iterator[Document]:
-    """Yield the next documents, up to the one that makes `CHUNK` tokens or more."""
+    """Yield the next documents, of `CHUNK` tokens or a little more."""
     num_tokens = 0
     while num_tokens < CHUNK and (document := next(documents, None)) is not None:
         num_tokens += len(document[IDS])
@@ -149,7 +135,6 @@ def _closed(given: Any, number: int, end: int, limit: int) -> np.ndarray:
         raise BadInputError(
             f"document {number:,} has the id {ids[at]} at position {at:,}; expected 0 to "
             f"{limit - 1:,}, and {end} at its end only",
-            hint="a document is cut after its end-of-text id; other ids are of another tokenizer, "
-            'or need dtype="uint32"',
+            hint="cut it after the end-of-text id, or name the tokenizer that made these ids",
         )
     return closed

@@ -20,8 +20,7 @@ class OursWriter(Writer):
 
     whole_documents = False
     names_folders = True
-    command = "tokenmill convert SOURCE DATASET --to tokenmill"
-    """What makes the dataset, as its card says."""
+    command = "tokenmill convert SOURCE DATASET --to tokenmill"  # for the card
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,8 +45,8 @@ class OursWriter(Writer):
     def complete(folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
         """Write what makes a folder of shards a dataset; the manifest last."""
         one = next(iter(writers.values()))
-        state = b""
         known = TokenizerEntry("unknown", one.vocab_size, one.end_of_text_id)
+        state = b""
         if tokenizer is not None:
             state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
             known = TokenizerEntry.of(tokenizer, state, one.begin_token_id)

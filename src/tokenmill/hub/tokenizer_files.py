@@ -11,22 +11,15 @@ FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", 
 
 
 def fetch_tokenizer(name: str) -> tuple[Path, str]:
-    """Return the folder of `OWNER/NAME` or `OWNER/NAME@REVISION`, and the name with its commit.
-
-    The commit is the one that the revision named at first: from then on the hub is not asked.
-    """
+    """Return the folder of `OWNER/NAME` or `OWNER/NAME@REVISION`, and the name with its commit,
+    which is the one that the revision named at first: from then on the hub is not asked."""
     repo_id, _, revision = name.partition("@")
     revision = revision or "main"
     folder = user_cache("tokenizers") / quote(f"{repo_id}@{revision}", safe="@")
-    recorded = CheckedFiles(folder, repo_id)
-    commit, _ = recorded.commit_of(revision)
+    record = CheckedFiles(folder, repo_id)
+    fixed = record.commit_of(revision)[0] or revision
     done = download(
-        repo_id,
-        folder,
-        patterns=FILES,
-        revision=commit or revision,
-        repo_type="model",
-        progress=False,
+        repo_id, folder, patterns=FILES, revision=fixed, progress=False, repo_type="model"
     )
-    recorded.note_commit(done.commit, done.commit, recorded.commit_of(revision)[1])
+    record.note_commit(done.commit, done.commit, record.commit_of(revision)[1])
     return folder, f"{repo_id}@{done.commit}"

@@ -116,6 +116,7 @@ class RunReader(FileReader):
         max_open: int,
         ids: IdLimit,
     ) -> None:
+        self.settings = (edges, dtype, array_of, max_open, ids)
         self._edges = edges
         self._ids = ids
         self._dtype = dtype
@@ -134,10 +135,6 @@ class RunReader(FileReader):
 
     def __reduce__(self) -> tuple[object, ...]:
         return RunReader, self.settings
-
-    @property
-    def settings(self) -> tuple[Any, ...]:
-        return self._edges, self._dtype, self._array_of, self._max_open, self._ids
 
     def with_columns(self, columns: "Columns") -> SpanReader:
         if self._maps is None:

@@ -207,8 +207,7 @@ class TokenizerEntry(Entry):
     vocab_size: int
     end_of_text_id: int
     fingerprint: str | None = None
-    state: FileEntry | None = None
-    """None, and no fingerprint: the ids were made elsewhere, nobody knows by what."""
+    state: FileEntry | None = None  # of ids that were made elsewhere, nobody knows by what
     begin_token_id: int | None = None
     """The id before every document."""
 

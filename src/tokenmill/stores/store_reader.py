@@ -7,7 +7,6 @@ order needs next is fetched by threads before it is asked for.
 
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ import numpy as np
 import xxhash
 
 from tokenmill.base.histogram import Histogram
+from tokenmill.base.stalls import waiting_for
 from tokenmill.errors import CorruptShardError
 from tokenmill.order.order import Locality
 from tokenmill.order.spans import Spans, runs
@@ -62,8 +62,7 @@ class FetchAhead(Generic[Value]):
     def __init__(self, fetch: Callable[..., Value], limit: int) -> None:
         self._fetch = fetch
         self._limit = limit
-        self.waits = Histogram()
-        """How long the taker waited."""
+        self.waits = Histogram()  # of the taker
         self._forget()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -93,10 +92,8 @@ class FetchAhead(Generic[Value]):
         with self._locked():
             result = self._begun.pop(key, None) or self._threads.submit(self._fetch, *key)
             self._begin_more()
-        began = time.perf_counter()
-        value = result.result()
-        self.waits.add(time.perf_counter() - began)
-        return value
+        with waiting_for("a fetch", self.waits):
+            return result.result()
 
     def _begin_more(self) -> None:
         while self._waiting and len(self._begun) < self._limit:

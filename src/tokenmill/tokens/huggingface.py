@@ -175,8 +175,6 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokeni
         raise FormatError(f"{path} is not a {path.name}: {error}") from None
     tree = parse(content, str(path))
     spellings = spellings_of(tree, str(path))
-    if end_of_text is None:
-        end_of_text = _stated_end(tree, path.with_name("tokenizer_config.json"))
     number, text = find_end_of_text(tree, spellings, end_of_text, str(path))
     found = HuggingFaceTokenizer(name, content, number, text)
     vars(found).update(_tree=tree, _vocabulary=Vocabulary(spellings, name=name))
@@ -221,16 +219,6 @@ def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
             hint="its text would become other ids; the state was edited: fetch it again",
         )
     return found
-
-
-def _stated_end(tree: Tree, config: Path) -> str | None:
-    """Return the `eos_token` of a tokenizer_config.json, where the file itself is not clear."""
-    added = {str(token["content"]) for token in tree["added_tokens"]}
-    if len(added & {*END_OF_TEXT_NAMES}) == 1 or not config.is_file():
-        return None
-    end = parse_object(config.read_bytes(), str(config)).get("eos_token")
-    end = end.get("content") if isinstance(end, dict) else end
-    return end if end in added else None
 
 
 def find_end_of_text(

@@ -20,12 +20,9 @@ from tokenmill.tokens.tokenizer import Tokenizer
 
 ENCODINGS = ("gpt2", "r50k_base", "p50k_base", "cl100k_base", "o200k_base")
 NAMES = ("bytes", "chars", *ENCODINGS)
-STATES = ("tokenizer_state.json", ".state.json")
-"""How the names of files end that hold a state: of a dataset, and of an object."""
-FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", STATES[0])
-"""Files of a folder that are looked for, in this order."""
-SUFFIXES = (".json", ".model", ".tiktoken")
-HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
+FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "tokenizer_state.json")  # in turn
+STATE_FOLDER = ".state"  # how the name of a folder ends that has the state of an object
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(?<!\.json)(?<!\.model)(?<!\.tiktoken)(@[\w./-]+)?")
 # The kind in a stored state -> the module of its family, imported when it is used.
 FAMILIES = {
     "bytes": "bytes_and_chars",
@@ -48,20 +45,17 @@ def load(
     end_of_text: str | int | None = None,
     pattern: str | None = None,
 ) -> Tokenizer:
-    """The tokenizer of this name, in this file or folder, or on the hub (`OWNER/NAME@REVISION`).
+    """The tokenizer of this name, in this file, folder or dataset, or on the hub (`OWNER/NAME`).
 
-    A dataset, or its folder, has the tokenizer that made it. An object of `tokenizers`,
-    transformers or tiktoken gives the ids that it gives itself, or is refused.
-
+    An object of `tokenizers`, transformers or tiktoken gives its own ids, or is refused.
     `end_of_text` (a token or an id) and `pattern` say what some files do not; a name needs neither.
     `chars` must first see the text: `CharsTokenizer.learn`.
     """
     if not isinstance(name_or_path, str | os.PathLike):
-        from tokenmill.tokens.given_tokenizer import name_of, own_or_foreign
-
-        name_or_path = own_or_foreign(name_or_path)
         if isinstance(name_or_path, Tokenizer) and end_of_text is pattern is None:
             return name_or_path
+        from tokenmill.tokens.given_tokenizer import name_of
+
         name_or_path = name_of(name_or_path, end_of_text)
     name = os.fspath(name_or_path)
     if name in NAMES:
@@ -75,7 +69,7 @@ def load(
         is_bytes = name == "bytes"
         return _call("bytes", "BytesTokenizer") if is_bytes else _call("ranks", "from_cache", name)
     path = Path(name)
-    if not os.path.exists(name) and HUB_NAME.fullmatch(name) and path.suffix not in SUFFIXES:
+    if not os.path.exists(name) and HUB_NAME.fullmatch(name):
         from tokenmill.hub.tokenizer_files import fetch_tokenizer
 
         folder, commit = fetch_tokenizer(name)
@@ -85,8 +79,14 @@ def load(
     if os.path.isdir(name):
         path = next(filter(Path.is_file, (path / file for file in FILES)), path)
     if not os.path.isfile(path):
-        known = f"neither a name ({', '.join(NAMES)}), nor a file here, nor OWNER/NAME on the hub"
+        known = f"neither a name ({', '.join(NAMES)}), nor a file here, nor OWNER/NAME of the hub"
         raise ValueError(f"no tokenizer {name!r:.80}: {known}{did_you_mean(name, NAMES)}")
+    if path.name == FILES[-1] or path.parent.suffix == STATE_FOLDER:
+        tokenizer = from_bytes(path.read_bytes(), str(path))
+        end = tokenizer.end_of_text
+        if end_of_text not in (None, end, tokenizer.end_of_text_id) or pattern is not None:
+            raise ValueError(f"end_of_text={end_of_text!r:.80}: {tokenizer.name} has {end!r}")
+        return tokenizer
     if path.suffix == ".tiktoken":
         if isinstance(end_of_text, str) and end_of_text.isdecimal():
             end_of_text = int(end_of_text)
@@ -97,14 +97,6 @@ def load(
         return _call("ranks", "from_file", path, pattern=pattern, end_of_text=end_of_text)
     if pattern is not None:
         raise ValueError(f"pattern={pattern!r} is for .tiktoken files; {path} has its own")
-    if path.name.endswith(STATES):
-        tokenizer = from_bytes(path.read_bytes(), str(path))
-        if end_of_text not in (None, tokenizer.end_of_text, tokenizer.end_of_text_id):
-            raise ValueError(
-                f"end_of_text={end_of_text!r:.80}: documents of {tokenizer.name} end with "
-                f"{tokenizer.end_of_text!r}, id {tokenizer.end_of_text_id}; leave it out"
-            )
-        return tokenizer
     if path.suffix == ".json":
         return _call("tokenizer.json", "from_file", path, end_of_text=end_of_text)
     if path.suffix == ".model":

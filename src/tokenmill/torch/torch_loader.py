@@ -4,13 +4,13 @@ Inputs and targets are contiguous. Ids travel to a GPU in the width of the file,
 bytes of int64, from pinned memory so that the CPU does not wait; they are widened and cut there.
 """
 
-import time
 from dataclasses import replace
 from typing import Any, Self, Unpack
 
 import torch
 
 from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.stalls import waiting_for
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
@@ -75,14 +75,11 @@ class TorchLoader(BatchLoader):
         batch = super().__next__()
         if self._is_cpu:
             return from_arrays(batch)
-        began = time.perf_counter()
-        if self.device.type != "cuda":
-            tensors = from_arrays(batch).to(self.device)
-        else:
+        with waiting_for(f"a copy to {self.device}", self._maker.times["copy"]):
+            if self.device.type != "cuda":
+                return from_arrays(batch).to(self.device)
             ids = torch.from_numpy(batch.tokens).pin_memory()
-            tensors = from_arrays(batch, ids.to(self.device, non_blocking=True).to(torch.int64))
-        self._maker.times.copy.add(time.perf_counter() - began)
-        return tensors
+            return from_arrays(batch, ids.to(self.device, non_blocking=True).to(torch.int64))
 
     def describe(self, step: int) -> list[str]:
         """The file and token that each row of a step's batch comes from, in words."""

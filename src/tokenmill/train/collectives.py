@@ -40,7 +40,7 @@ def process_group(device: torch.device) -> Iterator[Ranks]:
 def sum_over_ranks(values: Tensor) -> Tensor:
     """Add up a tensor over all ranks."""
     if distributed.is_initialized():
-        with waiting_for(_others()):
+        with _others():
             distributed.all_reduce(values)
     return values
 
@@ -50,7 +50,7 @@ def texts_of_ranks(text: str) -> list[str]:
     if not distributed.is_initialized():
         return [text]
     texts = [""] * distributed.get_world_size()
-    with waiting_for(_others()):
+    with _others():
         distributed.all_gather_object(texts, text)
     return texts
 
@@ -58,12 +58,12 @@ def texts_of_ranks(text: str) -> list[str]:
 def barrier() -> None:
     """Wait until every rank is here."""
     if distributed.is_initialized():
-        with waiting_for(_others()):
+        with _others():
             distributed.barrier()
 
 
-def _others() -> str:
-    return f"the other ranks, on rank {distributed.get_rank()} of {distributed.get_world_size()}"
+def _others() -> waiting_for:
+    return waiting_for(f"the other ranks, on rank {distributed.get_rank()}")
 
 
 def local_device(name: str) -> torch.device:

@@ -354,10 +354,6 @@ class Trainer:
         counted = torch.tensor(self._text_bytes.count(self._last_batches), dtype=torch.float64)
         bits = bits_per_byte(self.loss, *sum_over_ranks(counted).tolist())
         stats = self.loader.stats()
-        waits = {
-            f"wait_{key}": stats["stages"]["wait"][key] for key in ("p50", "p95", "p99", "max")
-        }
-        waits["queue_depth"] = stats["queue_depth"]
         self.record.log(
             {
                 "loss": self.loss,
@@ -367,7 +363,8 @@ class Trainer:
                 "epoch": self.loader.epoch,
                 "tokens_per_second": round(speed),
                 "data_wait": round(wait, 6),
-                **waits,
+                **{f"wait_{name}": value for name, value in stats["stages"]["wait"].items()},
+                "queue_depth": stats["queue_depth"],
             },
             self.step,
             prometheus(self.loader, run=self.config.model_name),

@@ -65,8 +65,7 @@ class RunRecord:
         self._file.write(json.dumps({"step": step, **values}).encode() + b"\n")
         self._file.flush()
         if prometheus is not None:
-            path = self.config.run_dir / "loader.prom"
-            write_atomically(path, prometheus.encode(), durable=False)
+            write_atomically(self.path.with_name("loader.prom"), prometheus.encode(), durable=False)
         if self._wandb is not None:
             self._wandb.log(values, step=step)
         for name, value in values.items() if self._tensorboard is not None else ():

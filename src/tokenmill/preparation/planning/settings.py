@@ -68,8 +68,7 @@ class Settings:
 
     # Tokens
     tokenizer: Any = "gpt2"
-    """gpt2, bytes, chars, a tokenizer.json, a .tiktoken or SentencePiece .model file, a folder with
-    one, or OWNER/NAME on the hub."""
+    """gpt2, bytes, chars, a tokenizer.json, .tiktoken or .model file, or OWNER/NAME on the hub."""
     end_of_text: str | None = None
     """End-of-text token, where the tokenizer file has none."""
     begin_token: str | None = None
@@ -143,10 +142,8 @@ class Settings:
 
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
-        settings = asdict(self)
-        if for_manifest:
-            settings["tokenizer"] = os.path.basename(self.tokenizer).removesuffix(".state.json")
-        return settings
+        tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
+        return {**asdict(self), "tokenizer": tokenizer}
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

@@ -136,8 +136,7 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
         return Settings(**given)
     if found.tokenizer.state is None:
         raise TokenizerMismatchError(
-            f"{target.name} does not name the tokenizer that made it: no text can be added to it",
-            hint="prepare into another folder, and train on both: tokenmill.Mixture",
+            f"{target.name} names no tokenizer: no text can be added to it; use another folder"
         )
     theirs = recorded_settings(found)
     if columns := [column.name for shard in found.shards[:1] for column in shard.columns or ()]:
