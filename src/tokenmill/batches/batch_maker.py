@@ -11,7 +11,7 @@ Small batches are read several at a time, for the same reason, as long as that t
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from tokenmill.order.order import ANYWHERE
 from tokenmill.order.spans import Spans
 from tokenmill.order.step_share import StepShare
 from tokenmill.reading.span_reader import MixedReader, SpanReader
-
-if TYPE_CHECKING:  # imported where data has columns
-    from tokenmill.batches.run_columns import RunColumns
 
 Times = dict[str, Histogram]
 STAGES = ("wait", "order", "read", "fetch", "copy")
@@ -59,11 +56,11 @@ class BatchMaker:
             data.span_reader(ANYWHERE if any_order else source.locality, IdCheck(data, form))
             for data, source in zip(run.datasets, order.sources, strict=True)
         ]
-        self._columns: RunColumns | None = None
+        self._columns: Any = None
         if any(data.columns for data in run.datasets):
-            from tokenmill.batches import run_columns
+            from tokenmill.batches.run_columns import RunColumns
 
-            self._columns = run_columns.RunColumns(run)
+            self._columns = RunColumns(run)
         self._reader: SpanReader = readers[0] if len(readers) == 1 else MixedReader(readers)
         self._dtype = np.dtype(form.dtype)
         self._has_padding = run.settings.order.of_documents
@@ -189,10 +186,8 @@ class BatchMaker:
             if group.banned is not None:
                 banned = [flags if flags.any() else None for flags in group.cut(group.banned)]
             if group.columns is not None:
-                of_batches = {name: group.cut(rows) for name, rows in group.columns.items()}
-                columns = [
-                    {name: rows[i] for name, rows in of_batches.items()} for i in range(high - low)
-                ]
+                of_batches = zip(*map(group.cut, group.columns.values()), strict=True)
+                columns = [dict(zip(group.columns, rows, strict=True)) for rows in of_batches]
         return [
             Batch(
                 rows[i - low],

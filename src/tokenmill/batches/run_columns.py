@@ -18,7 +18,7 @@ class RunColumns:
 
     def __init__(self, run: Run) -> None:
         columns = [Column(*pair) for data in run.datasets for pair in data.columns.items()]
-        self._columns = {column.name: column for column in columns}
+        self._columns = {column.name: column for column in sorted(columns)}  # of most bits
         self._defaults: list[tuple[int, str, int]] = []  # source, column, value
         for source, data in enumerate(run.datasets):
             for column in self._columns.values():

@@ -23,8 +23,7 @@ from tokenmill.tokens.load_tokenizer import load
 
 CHUNK = 1 << 20  # tokens
 IDS = "ids"
-Document = dict[str, np.ndarray]
-"""The ids of a document, and the values of its columns, by name."""
+Document = dict[str, np.ndarray]  # its ids, and the values of its columns, by name
 
 
 @checks_arguments

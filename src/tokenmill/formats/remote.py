@@ -48,10 +48,8 @@ MARK = ".objects.json"
 UNUSED = 7 * 86400.0
 """Seconds after which a mirror that nobody opened is removed."""
 _NAME = re.compile(r"(.*/tokenmill-objects-[0-9a-f]{32})/(.+)", re.DOTALL)
-_BESIDE = (
-    *(".bin", ".idx", ".index", ".metadata", ".csv.gz", ".tokenizer_state.json"),
-    *(".loss", ".labels_mask"),
-)
+_BESIDE = (".bin", ".idx", ".index", ".metadata", ".csv.gz", ".tokenizer_state.json", ".loss",
+           ".labels_mask")  # fmt: skip
 
 Objects = dict[str, tuple[int, str]]
 """Key to size and ETag."""

@@ -11,16 +11,13 @@ import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
 from tokenmill import kernel
 from tokenmill.base.histogram import Histogram
 from tokenmill.order.spans import Spans
-
-if TYPE_CHECKING:  # imported where a dataset has columns
-    from tokenmill.reading.columns import Columns
 
 Flags = np.ndarray | None
 """(rows, columns) bool."""
@@ -55,8 +52,8 @@ class SpanReader(ABC):
         end-of-text id says, becomes False. `cells` are for readers that were made `with_columns`.
         """
 
-    def with_columns(self, columns: "Columns") -> "SpanReader":
-        """Return a reader that copies these columns by the same spans."""
+    def with_columns(self, columns: Any) -> "SpanReader":
+        """Return a reader that copies these `Columns` (columns.py) by the same spans."""
         from tokenmill.reading.columns import PlainColumns
 
         return PlainColumns(self, columns)
@@ -136,7 +133,7 @@ class RunReader(FileReader):
     def __reduce__(self) -> tuple[object, ...]:
         return RunReader, self.settings
 
-    def with_columns(self, columns: "Columns") -> SpanReader:
+    def with_columns(self, columns: Any) -> SpanReader:
         if self._maps is None:
             return super().with_columns(columns)
         from tokenmill.reading.columns import ColumnRunReader
@@ -223,10 +220,6 @@ class MixedReader(SpanReader):
             mine = numbers == number
             if mine.any():
                 reader.read(spans.chosen(mine), out, continues, cells)
-
-    def with_columns(self, columns: "Columns") -> SpanReader:
-        readers = [reader.with_columns(columns) for reader in self._readers]
-        return MixedReader(readers, self._number_of)
 
     def follow(self, coming: Callable[[], Spans], fetches: Histogram) -> None:
         for number, reader in enumerate(self._readers):

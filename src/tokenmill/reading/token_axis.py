@@ -4,6 +4,7 @@ Positions run over all files in order. Nothing here knows where the files came f
 ids mean: `tokenmill.dataset.TokenDataset` adds the format, the split and the tokenizer.
 """
 
+import functools
 import hashlib
 import operator
 from collections.abc import Iterator
@@ -61,7 +62,6 @@ class TokenAxis:
         self._reader = reader
         self._shards: list[Shard] | None = None
         self._documents: IndexedDocuments | ScannedDocuments | None = None
-        self._columns: Columns | None = None
 
     @property
     def shards(self) -> list[Shard]:
@@ -111,7 +111,7 @@ class TokenAxis:
     def span_reader(self, locality: Locality, ids: IdLimit) -> SpanReader:
         """A reader of spans of this axis, chosen for how far apart they will be."""
         reader = self._reader.span_reader(self.shard_starts, locality, ids)
-        return reader.with_columns(self._columns_reader()) if self.columns else reader
+        return reader.with_columns(self._column_values) if self.columns else reader
 
     @property
     def columns(self) -> dict[str, int]:
@@ -125,15 +125,14 @@ class TokenAxis:
         """
         one_of("column", name, list(self.columns))
         self._check_range(start, stop)
-        columns = self._columns_reader()
-        return columns.all[name].meaning(columns.values(name, start, stop))
+        stored = self._column_values.values(name, start, stop)
+        return self._column_values.all[name].meaning(stored)
 
-    def _columns_reader(self) -> "Columns":
+    @functools.cached_property
+    def _column_values(self) -> "Columns":
         from tokenmill.reading.columns import Columns
 
-        if self._columns is None:
-            self._columns = Columns(self._reader, self.shard_starts)
-        return self._columns
+        return Columns(self._reader, self.shard_starts)
 
     def tokens(self, start: int, stop: int) -> np.ndarray:
         """The same as `data[start:stop]`; a range that is not inside the data is an IndexError."""

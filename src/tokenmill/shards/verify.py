@@ -190,7 +190,7 @@ def _check_shard(
     try:
         digest, largest, found_ends, begins = _read_ids(folder, shard, manifest)
         ends = np.frombuffer(b"".join(read_blocks(folder, shard.ends)), "<u8")
-        columns = [_hash_column(folder, column) for column in shard.columns or ()]
+        columns = [(c.on_disk.file, c.xxh3_128, _hash(folder, c)) for c in shard.columns or ()]
     except CorruptShardError as error:
         file = next(file for file in shard.files if file.file in error.message)
         return [Finding(file.file, "frame", "sound frames", error.message, _FETCH)]
@@ -221,12 +221,11 @@ def _check_shard(
     return findings + [Finding(name, "index", *difference, _REBUILD) for difference in wrong]
 
 
-def _hash_column(folder: Path, column: NamedFile) -> tuple[str, str, str]:
-    """Return the file of a column, the hash that is stated, and that of its content."""
+def _hash(folder: Path, file: NamedFile) -> str:
     digest = xxhash.xxh3_128()
-    for block in read_blocks(folder, column):
+    for block in read_blocks(folder, file):
         digest.update(block)
-    return column.on_disk.file, column.xxh3_128, digest.hexdigest()
+    return digest.hexdigest()
 
 
 def _compare_ends(stored: _Positions, found: _Positions, num_tokens: int) -> list[tuple[str, str]]:

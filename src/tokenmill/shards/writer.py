@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -22,10 +22,6 @@ from tokenmill.base.atomic import new_file
 from tokenmill.base.hashing import hash_file
 from tokenmill.errors import CorruptShardError
 from tokenmill.shards.manifest import PACKED_SUFFIX, EndsEntry, FileEntry, ShardEntry
-
-if TYPE_CHECKING:  # imported where there are columns
-    from tokenmill.reading.columns import Column
-    from tokenmill.shards.column_files import ColumnWriter
 
 
 class NewFile(ExitStack):
@@ -72,7 +68,7 @@ class ShardWriter(ExitStack):
         *,
         durable: bool = False,
         level: int | None = None,
-        columns: "Sequence[Column]" = (),
+        columns: Sequence[Any] = (),
     ) -> None:
         super().__init__()
         self.folder = folder
@@ -82,13 +78,12 @@ class ShardWriter(ExitStack):
         self.level = level
         self.num_tokens = 0
         self._ids = self.enter_context(NewFile(folder, file, durable=durable, level=level))
-        self._columns: ColumnWriter | None = None
+        self._columns: Any = None
         if columns:
-            from tokenmill.shards import column_files
+            from tokenmill.shards.column_files import ColumnWriter
 
             new_file = partial(NewFile, folder, durable=durable, level=level)
-            writer = column_files.ColumnWriter(file, columns, new_file)
-            self._columns = self.enter_context(writer)
+            self._columns = self.enter_context(ColumnWriter(file, columns, new_file))
 
     def write(self, ids: np.ndarray, columns: Mapping[str, Any] | None = None) -> None:
         """Add ids after those written before; all must fit into the type of the shard.

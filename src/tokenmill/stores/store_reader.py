@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import xxhash
@@ -39,9 +39,6 @@ from tokenmill.reading.span_reader import (
 from tokenmill.reading.token_file import FRAMED, TokenFile
 from tokenmill.stores import objects
 from tokenmill.stores.store_requests import ObjectStat
-
-if TYPE_CHECKING:
-    from tokenmill.reading.columns import Columns
 
 REQUESTS_AHEAD = 48
 FILES_AHEAD = 4
@@ -128,7 +125,7 @@ class AheadReader(SpanReader):
         self._coming = coming
         self._ahead.waits = fetches
 
-    def with_columns(self, columns: "Columns") -> SpanReader:
+    def with_columns(self, columns: Any) -> SpanReader:
         self._reader = self._reader.with_columns(columns)
         return self
 

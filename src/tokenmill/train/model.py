@@ -7,7 +7,6 @@ no biases. Attention stays inside documents when document ids are given: the mas
 """
 
 import math
-from functools import partial
 from typing import Any
 
 import torch
@@ -62,8 +61,7 @@ class GPT(nn.Module):
         positions: Tensor | None = None,
     ) -> Tensor:
         """Logits (B, T, vocab); with `targets`, the summed loss over unmasked targets instead.
-
-        With `weights` (B, T) each loss is multiplied by its own.
+        With `weights` (B, T), each loss is multiplied by its own.
 
         The sum and not the mean: the caller divides by the number of targets of the whole step,
         so that a step is the same however it is cut over ranks and micro-batches.
@@ -85,11 +83,11 @@ class GPT(nn.Module):
         if loss_mask is not None:
             targets = targets.masked_fill(~loss_mask, IGNORED)
         logits = functional.linear(x, self.embed.weight).flatten(0, 1).float()
-        cross_entropy = partial(functional.cross_entropy, ignore_index=IGNORED)
-        if weights is not None:
-            losses = cross_entropy(logits, targets.flatten(), reduction="none")
-            return torch.dot(losses, weights.flatten())
-        return cross_entropy(logits, targets.flatten(), reduction="sum")
+        reduction = "sum" if weights is None else "none"
+        loss = functional.cross_entropy(
+            logits, targets.flatten(), ignore_index=IGNORED, reduction=reduction
+        )
+        return loss if weights is None else torch.dot(loss, weights.flatten())
 
 
 class TransformerBlock(nn.Module):
