@@ -7,8 +7,8 @@ files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py
 (anyone's files)                        (integers only)       batches/loader.py has this half
 
 conversion/, hub/ and look/ use both halves; edits/ and augment/ change what is served; compat/ has
-names that scripts already use; executors/ run tasks anywhere, stores/ reads and writes buckets.
-cli/, pages/ and metrics show all of it; kernel/, base/ and errors.py are below it.
+names that scripts use, trainers/ fits other trainers; executors/ run tasks anywhere, stores/ reads
+and writes buckets. cli/, pages/ and metrics show all of it; kernel/, base/ and errors.py are below.
 """
 
 import importlib

@@ -289,6 +289,13 @@ class TokenDataset(TokenAxis):
             f"in {plural(len(self.shards), 'shard')}>"
         )
 
+    def _repr_html_(self) -> str:
+        from tokenmill.base.notebook import facts
+
+        stored = f"{self.dtype.name} in {plural(len(self.shards), 'shard')}, {self.format}"
+        known = {"split": self.split, "tokens": self.num_tokens, "stored as": stored}
+        return facts(str(self.path), {**known, "vocabulary": self.stated_vocab_size})
+
     def __getstate__(self) -> dict[str, Any]:
         # Paths and settings travel; what is open, counted or loaded does not.
         return {**self.__dict__, "_loaded": None, "_documents": None, "_by_length": None}

@@ -11,9 +11,10 @@ from system_faults import injecting, needs_strace
 
 import tokenmill
 from tokenmill.base.lock import wait_for_others
-from tokenmill.base.stalls import long_waits, waiting_for
+from tokenmill.base.stalls import log_long_waits, waiting_for
 from tokenmill.batches import BatchForm
 from tokenmill.batches.prefetch import Prefetcher
+from tokenmill.formats.ours import Tokenmill
 
 
 class Logged(logging.Handler):
@@ -40,7 +41,8 @@ def logged():
 def stuck_until(event):
     """Items of which the second one waits for an event."""
     yield 0
-    assert event.wait(60)
+    with waiting_for(lambda: "a batch of shard 7"):
+        assert event.wait(60)
     yield 1
 
 
@@ -48,7 +50,7 @@ def stuck_until(event):
 def test_an_item_that_takes_too_long_is_described_once_in_a_while(logged, by_thread):
     """By the thread if the owner makes it, by the owner if the thread does."""
     items = stuck_until(logged.arrived)
-    waits = Prefetcher(items, 1, stall_seconds=0.2, describe=lambda: "a batch of shard 7")
+    waits = Prefetcher(items, 1, stall=0.2)
 
     assert next(waits) == 0
     if not by_thread:
@@ -56,8 +58,8 @@ def test_an_item_that_takes_too_long_is_described_once_in_a_while(logged, by_thr
     assert next(waits) == 1
     waits.close()
 
-    assert logged.messages[0].startswith("stalled: waiting for a batch of shard 7 for 0.")
-    assert " s at " in logged.messages[0]
+    assert logged.messages[0].startswith("1 stalled: waiting for a batch of shard 7, for 0.")
+    assert " s at prefetch.py:" in logged.messages[0]
     assert len(logged.messages) == 1
 
 
@@ -76,38 +78,36 @@ def test_a_lock_of_another_process_is_named(logged, tmp_path):
                 yield "made"
 
         threading.Thread(target=lambda: logged.arrived.wait(60) and holder.stdin.close()).start()
-        assert next(Prefetcher(items(), 1, stall_seconds=0.2)) == "made"
+        assert next(Prefetcher(items(), 1, stall=0.2)) == "made"
 
-    assert f"waiting for the lock {tmp_path / 'some.lock'} for 0." in logged.messages[0]
+    assert f"waiting for the lock {tmp_path / 'some.lock'}, for 0." in logged.messages[0]
     assert "at lock.py:" in logged.messages[0]
 
 
 def test_a_wait_of_another_thread_is_named_while_no_batch_is_asked_for(logged):
     """A rank that waits for the others in the middle of a step."""
-    batches = Prefetcher(iter(range(100)), 1, stall_seconds=0.2)
+    batches = Prefetcher(iter(range(100)), 1, stall=0.2)
     next(batches)
 
-    with waiting_for("the other ranks, on rank 0 of 2"):
+    with waiting_for("the other ranks, on rank 0"):
         assert logged.arrived.wait(60)
 
     batches.close()
-    assert "waiting for the other ranks, on rank 0 of 2 for 0." in logged.messages[0]
-    assert long_waits(0) == []
+    assert "waiting for the other ranks, on rank 0, for 0." in logged.messages[0]
+    assert not log_long_waits(0)
 
 
-def test_a_loader_names_its_files(tmp_path):
-    tokenmill.write_tokens(
-        [np.arange(900)] * 9, tmp_path / "data", end_of_text_id=1000, tokens_per_shard=100
-    )
+def test_a_loader_names_its_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(Tokenmill, "tokens_per_shard", 100)
+    tokenmill.write_tokens([np.arange(900)] * 9, tmp_path / "data", end_of_text_id=1000)
     loader = tokenmill.BatchLoader(
         tokenmill.open(tmp_path / "data"), batch_size=8, block_size=64, order="sequential"
     )
 
-    assert loader._maker.describe() == "the order of the batches"
     loader.batch(0)
 
     files = [str(tmp_path / "data" / "train" / f"shard_{i:05d}.bin") for i in range(3)]
-    assert loader._maker.describe() == f"a batch of {', '.join(files)} and 3 more"
+    assert loader._maker._describe() == f"a batch of 6 files: {', '.join(files)}"
 
 
 HUNG = """
@@ -139,8 +139,8 @@ def test_a_file_system_that_hangs_is_named_within_the_time(tmp_path):
         line = program.stderr.readline()
         program.kill()
 
-    assert line.startswith("stalled: waiting for a batch of ")
-    assert f"{tmp_path}/data/train/shard_00000.bin for 0." in line
+    assert line.startswith("1 stalled: waiting for a batch of 1 files: ")
+    assert f"{tmp_path}/data/train/shard_00000.bin, for 0." in line
     assert "at shard_reader.py:" in line
 
 
@@ -151,5 +151,5 @@ def test_the_time_must_be_more_than_nothing(wrong):
 
 
 def test_it_may_be_endless(logged):
-    assert list(Prefetcher(iter(range(3)), 2, stall_seconds=float("inf"))) == [0, 1, 2]
+    assert list(Prefetcher(iter(range(3)), 2, stall=float("inf"))) == [0, 1, 2]
     assert logged.messages == []

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import tokenmill
 from tokenmill.errors import BadInputError, FormatError, LockedError, TokenizerMismatchError
+from tokenmill.formats.ours import Tokenmill
 from tokenmill.shards.verify import verify
 
 END = 50256
@@ -23,18 +24,17 @@ def shard_bytes(folder):
     return [(path.name, path.read_bytes()) for path in names]
 
 
-def test_the_ids_of_a_preparation_give_its_shards(tmp_path):
+def test_the_ids_of_a_preparation_give_its_shards(tmp_path, monkeypatch):
     texts = [f"Text {i} of some, {'word ' * (i % 7)}.\n" for i in range(300)]
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     (tmp_path / "a.jsonl").write_text(lines)
+    monkeypatch.setattr(Tokenmill, "tokens_per_shard", 1000)
     options = {"val_fraction": 0.0, "tokens_per_shard": 1000, "workers": 1}
     tokenmill.prepare(tmp_path / "a.jsonl", tmp_path / "prepared", **options)
     gpt2 = tokenmill.load_tokenizer("gpt2")
 
     documents = (gpt2.encode(text) for text in texts)
-    done = tokenmill.write_tokens(
-        documents, tmp_path / "written", tokenizer="gpt2", tokens_per_shard=1000
-    )
+    done = tokenmill.write_tokens(documents, tmp_path / "written", tokenizer="gpt2")
 
     assert shard_bytes(tmp_path / "written") == shard_bytes(tmp_path / "prepared")
     data = tokenmill.open(tmp_path / "written")
@@ -55,7 +55,9 @@ def test_every_document_comes_back(tmp_path_factory, documents, size, kind):
     ended = [document + [1000] * (i % 2) for i, document in enumerate(documents)]
     given = [g if i % 2 == 0 else ended[i] for i, g in enumerate(given)]
 
-    tokenmill.write_tokens(iter(given), out, end_of_text_id=1000, tokens_per_shard=size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tokenmill, "tokens_per_shard", size)
+        tokenmill.write_tokens(iter(given), out, end_of_text_id=1000)
     data = tokenmill.open(out)
 
     found = [data.document(i).tolist() for i in range(data.num_documents)]
@@ -105,21 +107,21 @@ def test_what_is_no_id_is_refused_with_the_number_of_its_document(tmp_path, name
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_width_is_that_of_the_vocabulary_or_as_asked_for(tmp_path):
+def test_the_width_is_that_of_the_vocabulary(tmp_path):
     write = tokenmill.write_tokens
     assert write([[1]], tmp_path / "a", tokenizer="gpt2").dtype == "uint16"
-    assert write([[1]], tmp_path / "b", end_of_text_id=0).dtype == "uint32"
-    assert write([[1]], tmp_path / "c", end_of_text_id=0, dtype="uint16").dtype == "uint16"
-    with pytest.raises(BadInputError, match="has the id 65536"):
-        write([[65536]], tmp_path / "d", end_of_text_id=0, dtype="uint16")
+    assert write([[65536]], tmp_path / "b", end_of_text_id=0).dtype == "uint32"
+    assert tokenmill.open(tmp_path / "b").tokens(0, 2).tolist() == [65536, 0]
+    with pytest.raises(BadInputError, match="has the id 4294967296"):
+        write([[1 << 32]], tmp_path / "c", end_of_text_id=0)
 
 
 def test_what_ends_a_document_must_be_known(tmp_path):
     for options, message in [
-        ({}, "neither tokenizer nor end_of_text_id is given"),
-        ({"tokenizer": "gpt2", "end_of_text_id": 5}, "end_of_text_id is 5, but documents of gpt2"),
+        ({}, "end_of_text_id is None; expected 0 to 4,294,967,295, or a tokenizer"),
+        ({"tokenizer": "gpt2", "end_of_text_id": 5}, "end_of_text_id is 5; expected 50256"),
         ({"end_of_text_id": -1}, "end_of_text_id is -1; expected 0 to"),
-        ({"end_of_text_id": 70000, "dtype": "uint16"}, "end_of_text_id is 70000; expected 0 to"),
+        ({"end_of_text_id": 1 << 32}, "end_of_text_id is 4294967296; expected 0 to"),
     ]:
         with pytest.raises(ValueError, match=message):
             tokenmill.write_tokens([[1]], tmp_path / "out", **options)
@@ -175,10 +177,10 @@ KILLED = """
 import itertools, sys, tokenmill
 def documents():
     for number in itertools.count():
-        if number == 3000:
+        if number == 12_000:  # tokens of the second shard are written
             print("now", flush=True)
         yield [number % 1000] * 1000
-tokenmill.write_tokens(documents(), sys.argv[1], end_of_text_id=1000, tokens_per_shard=100_000)
+tokenmill.write_tokens(documents(), sys.argv[1], end_of_text_id=1000)
 """
 
 
@@ -205,13 +207,13 @@ def documents():
         yield np.full(100_000, number, np.uint16)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 first = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-tokenmill.write_tokens(documents(), sys.argv[1], end_of_text_id=1000, dtype="uint16")
+tokenmill.write_tokens(documents(), sys.argv[1], end_of_text_id=1000)
 print(first)
 """
 
 
 def test_memory_does_not_grow_with_the_documents(tmp_path):
-    """120 MB of ids, in less than half of that."""
+    """240 MB of ids, in less than a quarter of that."""
     done = subprocess.run(
         [sys.executable, "-c", STREAMED, str(tmp_path / "out")],
         capture_output=True,

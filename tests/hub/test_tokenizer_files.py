@@ -1,4 +1,4 @@
-"""A tokenizer by its name on the hub: its files are fetched once, compared, and then used offline."""
+"""A tokenizer by its name on the hub: its files are fetched once, compared, then used offline."""
 
 import json
 import os
@@ -18,13 +18,13 @@ REPO = "ann/small-model"
 TEXT = "The cat sat on the mat; the cats sat.\n" * 30
 
 
-def byte_level():
+def byte_level(end="</s>"):
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=300,
-        special_tokens=["</s>", "<|endoftext|>"],
+        special_tokens=[end],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -34,7 +34,7 @@ def byte_level():
 
 @pytest.fixture
 def model(hub, monkeypatch, tmp_path):
-    """A model with its tokenizer, which only its config says all of."""
+    """A model with its tokenizer."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     files = {
         "tokenizer.json": byte_level().to_str().encode(),
@@ -64,10 +64,10 @@ def test_only_the_files_of_the_tokenizer_are_fetched_and_once(hub, model):
 def test_the_name_has_the_commit_which_does_not_move(hub, model):
     commit = hub.refs[REPO, "main"]
     assert tokenmill.load_tokenizer(REPO).name == f"{REPO}@{commit}"
-    other = hub.commit(REPO, {**model, "tokenizer_config.json": b'{"eos_token": "<|endoftext|>"}'})
+    other = hub.commit(REPO, {**model, "tokenizer.json": byte_level("<eos>").to_str().encode()})
 
     assert tokenmill.load_tokenizer(REPO).name == f"{REPO}@{commit}"
-    assert tokenmill.load_tokenizer(f"{REPO}@{other}").end_of_text == "<|endoftext|>"
+    assert tokenmill.load_tokenizer(f"{REPO}@{other}").end_of_text == "<eos>"
     assert tokenmill.load_tokenizer(f"{REPO}@{commit}").end_of_text == "</s>"
 
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_fetched_is_said(hub, model, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(DownloadError, match="HF_HUB_OFFLINE is set"):
         tokenmill.load_tokenizer(f"{REPO}@v2")
-    with pytest.raises(ValueError, match="no tokenizer 'folder/tokenizer.json'"):
+    with pytest.raises(ValueError, match=r"no tokenizer 'folder/tokenizer\.json'"):
         tokenmill.load_tokenizer("folder/tokenizer.json")
 
 

@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "torch": {"batches"},
     "compat": {"torch", "dataset", "tokens", "hub"},
     "metrics": {"batches"},
+    "trainers": {"torch", "batches", "dataset"},
     # A run has a page (run_page.py), in the frame and style of the others.
     "train": {
         *("torch", "compat", "batches", "edits", "augment", "dataset", "tokens", "pages"),
@@ -55,6 +56,7 @@ MAY_IMPORT = {
 # Modules that import stores when they are imported: they are for addresses themselves.
 FOR_ADDRESSES = {"remote", "remote_target"}
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
+HEAVY |= {"datasets", "litgpt", "olmo_core", "torchtitan"}
 PLAIN = (
     "tokenmill.dataset",
     "tokenmill.formats.ours",
@@ -64,7 +66,14 @@ PLAIN = (
 )
 FEATURES = (
     *("edits", "stores", "augment", "compat", "torch", "train", "hub", "look", "pages", "cli"),
-    *("conversion", "batches.mixture", "order.mixture_order", "reading.frames"),
+    *(
+        "trainers",
+        "formats.hf",
+        "conversion",
+        "batches.mixture",
+        "order.mixture_order",
+        "reading.frames",
+    ),
     *(f"formats.{name}" for name in ("datatrove", "dolma", "litdata", "llmc", "mds", "megatron")),
     *("tokens.huggingface", "tokens.sentencepiece", "preparation.from_tokens"),
     *("preparation.train_tokenizer", "preparation.pretokenize", "executors.ray"),

@@ -43,5 +43,6 @@ def test_a_stopped_store_is_named_within_the_time(use_server, tmp_path, caplog):
     assert np.array_equal(batch.inputs, local.batch(0).inputs)
     assert logged.is_set()
     message = caplog.records[0].getMessage()
-    assert message.startswith(f"stalled: waiting for the store: get {bucket}/train/shard_00000.bin")
+    assert f"waiting for a batch of 1 files: {bucket}/train/shard_00000.bin, for 0." in message
+    assert f"; the store: get {bucket}/train/shard_00000.bin, for 0." in message
     assert loader.stats()["stages"]["fetch"]["max"] > 0.3

@@ -1,7 +1,6 @@
 """Tokenizers that users hold: objects of other packages give their own ids, or are refused."""
 
 import base64
-import json
 import re
 from dataclasses import replace
 
@@ -184,7 +183,7 @@ def test_a_dataset_gives_its_tokenizer(tmp_path, bpe):
 
     expected = tokenmill.load_tokenizer(bpe).fingerprint
     assert by_folder.fingerprint == by_dataset.fingerprint == expected
-    with pytest.raises(ValueError, match="names the tokenizer"):
+    with pytest.raises(TypeError, match="tokenizer is None"):
         tokenmill.load_tokenizer(tokenmill.from_array([1, 2]))
 
 
@@ -197,20 +196,14 @@ def test_characters_that_were_learned_are_a_tokenizer(tmp_path):
     assert tokenmill.open(tmp_path / "data").tokenizer == learned
 
 
-def test_the_end_of_a_text_is_what_transformers_says_where_the_file_is_not_clear(
-    tmp_path, train_bpe
-):
+def test_the_end_of_a_text_is_named_where_the_file_is_not_clear(train_bpe):
     several = train_bpe(TEXT, added=["<|endoftext|>", "</s>", "<|im_end|>"])
-    with pytest.raises(FormatError, match="it is not clear which token ends a text"):
-        tokenmill.load_tokenizer(several)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=several, eos_token="<|im_end|>")
+    for tokenizer in (several, fast):
+        with pytest.raises(FormatError, match="it is not clear which token ends a text"):
+            tokenmill.load_tokenizer(tokenizer)
 
-    for end in ("</s>", "<|im_end|>"):
-        fast = transformers.PreTrainedTokenizerFast(tokenizer_object=several, eos_token=end)
-        fast.save_pretrained(tmp_path / "saved")
-
-        assert tokenmill.load_tokenizer(fast).end_of_text == end
-        assert tokenmill.load_tokenizer(tmp_path / "saved").end_of_text == end
-        assert tokenmill.load_tokenizer(fast, end_of_text="<|endoftext|>").end_of_text_id == 0
+        assert tokenmill.load_tokenizer(tokenizer, end_of_text="<|im_end|>").end_of_text_id == 2
 
 
 def test_the_end_of_a_text_of_an_encoding_is_known_or_named(oracle):
@@ -231,9 +224,7 @@ def test_an_own_object_keeps_its_end_of_text(bpe):
     ours = tokenmill.load_tokenizer(bpe)
 
     assert tokenmill.load_tokenizer(ours, end_of_text="<|endoftext|>").fingerprint
-    with pytest.raises(
-        ValueError, match=r"end_of_text='cat': documents of tokenizer.json end with"
-    ):
+    with pytest.raises(ValueError, match=r"end_of_text='cat': tokenizer.json has"):
         tokenmill.load_tokenizer(ours, end_of_text="cat")
 
 
@@ -309,4 +300,4 @@ def test_the_files_are_kept_under_their_hash(tmp_path, bpe):
     tokenmill.load_tokenizer(bpe)
 
     (file,) = (tmp_path / "cache" / "tokenmill" / "tokenizers").rglob("tokenizer.json")
-    assert json.loads(file.read_text()) == json.loads(bpe.to_str())
+    assert file.read_text() == bpe.to_str(pretty=True)

@@ -95,6 +95,25 @@ def test_exactly_one_source_of_data(given, words):
         _ = TrainConfig(**given).source
 
 
+@pytest.mark.parametrize("name", ["toy_cpu", "toy_cpu.json", "configs/toy_cpu.json"])
+def test_a_config_that_comes_with_tokenmill_has_a_name(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+
+    assert load_config(name, {}).n_embd == 64
+
+
+def test_a_config_file_of_the_user_wins_over_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toy_cpu").write_text('{"n_embd": 24}')
+
+    assert load_config("toy_cpu", {}).n_embd == 24
+    for name in ("toy_cup", "elsewhere/toy_cpu.json"):
+        with pytest.raises(
+            FileNotFoundError, match=rf"no config file {name}.*150M_1024, .*toy_cpu"
+        ):
+            load_config(name, {})
+
+
 def test_another_source_replaces_the_saved_one():
     config = load_config(
         None, {"dataset_dir": "d"}, saved={"train_data_path": "t", "val_data_path": "v"}

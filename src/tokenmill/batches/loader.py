@@ -192,6 +192,17 @@ class BatchLoader:
         self._served += 1
         return batch
 
+    def with_state(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Yield each batch of this pass with the state that resumes *at* it, not after it.
+
+        For loops that fetch a batch before they train on it: save the state that came with it.
+        """
+        batches = iter(self)
+        state = self.state_dict()
+        for batch in batches:
+            yield batch, state
+            state = self.state_dict()
+
     def batch(self, step: int) -> Batch:
         """The batch of any step (of this pass), without moving the loader."""
         self._check_step(step)
@@ -210,13 +221,14 @@ class BatchLoader:
             batches.close()
 
     def set_epoch(self, epoch: int) -> None:
-        """For trainers that call it: every epoch has an order of its own without it.
+        """Begin this pass, unless the loader is inside it: then what was read of it stays read.
 
-        Only when a pass has been served whole and the trainer announces the next does the loader
-        move on to it, so that a state saved at the end of an epoch does not give an empty one.
+        Passes follow each other without it. An endless loader has one pass, and ignores it.
         """
-        if self.passes.limits and epoch == self._pass + 1 and self.step >= len(self):
-            self._ended = True
+        check_below("epoch", epoch, LARGEST)
+        if self.passes.limits and (self._ended or epoch != self._pass):
+            self._pass = epoch
+            self._seek(self.passes.start_of(epoch))
 
     # Editing
 

@@ -21,6 +21,8 @@ from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer, note_if_slow
 
 Say = Callable[[str], object]
+LEARNED = "bpe:"
+"""Begins the name of a tokenizer that is learned from the text: bpe:2048 has 2,048 ids."""
 
 
 def open_text(
@@ -64,16 +66,27 @@ def open_text(
         f"`tokenmill pretokenize {path}` does it once and for all"
     )
     text = path.read_bytes()
-    is_learned = tokenizer == "chars"
-    known = CharsTokenizer.learn([text]) if is_learned else load_tokenizer.load(tokenizer or "gpt2")
+    known = _tokenizer_of(text, tokenizer or "gpt2")
     for note in note_if_slow(known):
         warn(note)
     ids = encode_text(text, known, name=str(path))
     parts = [split_array(ids, split) for split in splits]
     counts = [f"{split} {len(part):,}" for split, part in zip(splits, parts, strict=True)]
     say(f"   Tokenized {path} with {known.name}; tokens: {', '.join(counts)}")
-    about: dict[str, Any] = {"end_of_text": known.end_of_text_id, "vocab_size": known.vocab_size}
+    # Ids that were learned from the text itself never hold the one that ends a text.
+    end = None if known.name.startswith(LEARNED) else known.end_of_text_id
+    about: dict[str, Any] = {"end_of_text": end, "vocab_size": known.vocab_size}
     return [dataset.from_array(part, tokenizer=known, **about) for part in parts]
+
+
+def _tokenizer_of(text: bytes, tokenizer: Any) -> Tokenizer:
+    if tokenizer == "chars":
+        return CharsTokenizer.learn([text])
+    if str(tokenizer).startswith(LEARNED):
+        from tokenmill.tokens.learn_bpe import learn_bpe
+
+        return learn_bpe(text, str(tokenizer))
+    return load_tokenizer.load(tokenizer)
 
 
 def _check_first_words(data: TokenDataset, tokenizer: Tokenizer, path: Path) -> None:

@@ -53,6 +53,8 @@ class TrainResult:
     """Share of the time of this process's steps spent waiting for data."""
     val_losses: dict[str, float] = field(default_factory=dict)
     """The loss on every validation set, by its name: val, val_code..."""
+    sample: str = ""
+    """Text that the model wrote at its last validation."""
 
 
 class Validation:
@@ -122,6 +124,7 @@ class Trainer:
         """Steps of the data that were not trained on."""
         self.loss = math.nan
         self.val_losses: dict[str, float] = {}
+        self.last_sample = ""
         self._seconds = 0.0  # of all steps, without validation and checkpoints
         self._waited = 0.0  # seconds of these, for data
         # Step, step of the data, loss and norm, not yet looked at: that would wait for the GPU.
@@ -204,6 +207,7 @@ class Trainer:
             run_dir=config.run_dir,
             data_wait=share,
             val_losses=self.val_losses,
+            sample=self.last_sample,
         )
 
     def _train(self) -> None:
@@ -395,7 +399,7 @@ class Trainer:
         numbers = ", ".join(f"{name} {number:.4f}" for name, number in values.items())
         self.progress.say(f"step {self.step:,}  {numbers}")
         if self.is_main and self.config.sample_tokens:
-            values["sample"] = self.sample()
+            values["sample"] = self.last_sample = self.sample()
         self.record.log(values, self.step)
         self._must_evaluate = False
         if "sample" in values and self.step:
