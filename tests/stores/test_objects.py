@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from stores.proxy import Proxy
 
-from tokenmill.errors import DownloadError, LockedError, PrepareError
+from tokenmill.errors import DownloadError, LockedError, MissingExtraError, PrepareError
 from tokenmill.stores import objects
 from tokenmill.stores.object_file import BLOCK_BYTES, ObjectFile, read_range
 
@@ -238,6 +239,13 @@ def test_only_one_of_two_writers_wins(bucket, moto_port, endpoint, store):
         assert objects.read_all(f"{bucket}/manifest", at_most=10) == b"first"
 
 
+def test_an_object_that_is_far_too_large_is_not_brought_here_to_be_compared(bucket):
+    objects.put(f"{bucket}/manifest", bytes((1 << 26) + 2))
+
+    with pytest.raises(DownloadError, match="has 67,108,866 bytes; at most 67,108,865"):
+        objects.put_if(f"{bucket}/manifest", b"x", objects.NEW)
+
+
 def test_of_many_writers_at_once_exactly_one_wins(bucket):
     def write(number):
         try:
@@ -250,3 +258,11 @@ def test_of_many_writers_at_once_exactly_one_wins(bucket):
         winners = [won for won in threads.map(write, range(8)) if won]
 
     assert winners == [objects.read_all(f"{bucket}/manifest", at_most=100)]
+
+
+def test_without_obstore_an_address_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "obstore", None)
+
+    with pytest.raises(MissingExtraError, match="s3:// addresses") as missing:
+        objects.find("s3://bucket/key")
+    assert missing.value.hint == 'pip install "tokenmill[stores]"'

@@ -11,7 +11,7 @@ import pytest
 
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.train import train
-from tokenmill.train.config import TrainConfig, check_same_run, load_config
+from tokenmill.train.config import TrainConfig, check_same_run, load_config, number
 from tokenmill.train.model import GPT
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.json"))
@@ -205,3 +205,8 @@ def test_keywords_of_train_win_over_its_mapping_and_the_file(tmp_path):
 
     with pytest.raises(FileNotFoundError, match="by_keyword"):
         train({"input_file": "by_mapping"}, config_file=file, input_file="by_keyword")
+
+
+@pytest.mark.parametrize(("text", "expected"), [("3", 3), ("0.5", 0.5), ("1e3", 1000.0)])
+def test_a_whole_number_stays_whole(text, expected):
+    assert (number(text), type(number(text))) == (expected, type(expected))

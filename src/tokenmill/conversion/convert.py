@@ -21,6 +21,7 @@ from tokenmill.base.atomic import (
     sync_folder,
     write_atomically,
 )
+from tokenmill.base.descriptors import rename
 from tokenmill.base.lock import hold_lock
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import takes_keywords_of
@@ -129,7 +130,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     def clear() -> None:
         """Remove all that is here, but not the only copy of a dataset."""
         if replaced.exists() and not target.exists():
-            os.rename(replaced, target)
+            rename(replaced, target)
         temporary = [path for path in staging.glob(".*.tmp") if is_temporary(path.name)]
         for path in (new, replaced, *temporary):
             remove(path)

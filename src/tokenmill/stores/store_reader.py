@@ -43,8 +43,6 @@ from tokenmill.stores.store_requests import ObjectStat
 REQUESTS_AHEAD = 48
 FILES_AHEAD = 4
 ROWS_PLANNED = 1024
-TRIES = 4
-"""Times that a block is fetched, if its bytes are wrong."""
 ROWS_LOOKED_AT = 8192
 """Rows to come for which is planned what to fetch."""
 ROWS_BETWEEN_LOOKS = 1024
@@ -229,19 +227,19 @@ class StoreReader(BlockReader):
         return np.empty(0, np.uint64) if hashes is None else hashes
 
     def _fetch(self, i: int, number: int) -> bytes:
-        for _ in range(TRIES - 1):
-            with suppress(CorruptShardError):  # it may have been damaged in transit
-                return self._fetch_once(i, number)
-            self._tables.drop(i)
-            self._hashes.drop(i)
-        return self._fetch_once(i, number)
+        with suppress(CorruptShardError):  # it may have been damaged in transit
+            return self._fetch_once(i, number, hashed=True)
+        self._tables.drop(i)
+        return self._fetch_once(i, number, hashed=False)
 
-    def _fetch_once(self, i: int, number: int) -> bytes:
+    def _fetch_once(self, i: int, number: int, *, hashed: bool) -> bytes:
+        """`hashed`: what arrives is compared with its hash alone; else each range by itself too."""
         file = self.files[i]
         if file.packed is not None:
-            return self._tables[i][number]
+            frames = self._tables[i] if hashed else self._open_frames(i, hashed=False)
+            return frames[number]
         start = number * BLOCK_BYTES
-        data = self._get(i, start, min(BLOCK_BYTES, file.file_bytes - start))
+        data = self._get(i, hashed, start, min(BLOCK_BYTES, file.file_bytes - start))
         if file.hashes is None:
             return data
         if file.file_bytes <= BLOCK_BYTES:
@@ -250,22 +248,22 @@ class StoreReader(BlockReader):
             is_right = xxhash.xxh3_64_intdigest(data) == int(self._hashes[i][number])
         if not is_right:
             raise CorruptShardError(
-                f"{file.path}, bytes {start:,} to {start + len(data):,}, was read {TRIES} times, "
+                f"{file.path}, bytes {start:,} to {start + len(data):,}, was read twice, "
                 "and does not match its dataset",
                 hint="the object, or the one with the hashes of blocks, was replaced or damaged; "
                 "restore the right one",
             )
         return data
 
-    def _get(self, i: int, start: int, count: int) -> bytes:
+    def _get(self, i: int, hashed: bool, start: int, count: int) -> bytes:
         """Return bytes of an object as it is stored."""
         file = self.files[i]
-        hashed = file.packed is not None or file.hashes is not None
+        hashed = hashed and (file.packed is not None or file.hashes is not None)
         return objects.read(file.path, start, start + count, _known(file), hashed=hashed)
 
-    def _open_frames(self, i: int) -> Frames:
+    def _open_frames(self, i: int, hashed: bool = True) -> Frames:
         file = self.files[i]
-        return Frames(partial(self._get, i), file.path, file.file_bytes, file.disk_bytes)
+        return Frames(partial(self._get, i, hashed), file.path, file.file_bytes, file.disk_bytes)
 
     def _open(self, i: int) -> Descriptor:
         return Descriptor(self.cache.open(tokens_of(self.files[i])))

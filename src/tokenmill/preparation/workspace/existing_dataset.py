@@ -40,7 +40,7 @@ def find_done(target: Target, wanted: Settings, sources: list[Source]) -> Summar
         return None
     published = target.workspace.published_file
     # True if a run was killed after it wrote the manifest, and before it cleaned up.
-    was_published_here = published.exists() and published.read_text() == found.digest
+    was_published_here = published.exists() and published.read_text("ascii") == found.digest
     plan = read_plan(target.workspace) if was_published_here else None
     is_same = plan is not None and not list_differences(wanted, sources, plan)
     if was_published_here and not is_same:
