@@ -165,7 +165,7 @@ def _with_columns(found: FoundData, names: Sequence[str] | None) -> FoundData:
         )
     if names is None:
         return found
-    chosen = (tuple(column for column in file.columns if column.name in names) for file in files)
+    chosen = [tuple(c for c in file.columns if c.name in names) for file in files]
     return found.with_files(map(lambda f, c: replace(f, columns=c), files, chosen))
 
 

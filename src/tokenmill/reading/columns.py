@@ -42,12 +42,11 @@ class Column(NamedTuple):
         by_type = {"b1": 1, "u1": 8, "u2": 16 * math.prod(values.shape[1:])}
         bits = by_type.get(f"{values.dtype.kind}{values.itemsize}", 0)
         column = cls(name, {LOSS: 1, WEIGHTS: 16}.get(name, bits))
-        if not column.is_sound:
-            raise FormatError(
-                f"{where}: column {name!r:.80} has {values.dtype} values of shape {values.shape}",
-                hint="a name is of a-z, 0-9 and _; give one bool, uint8 or uint16 per token, or k",
-            )
-        return column
+        if column.is_sound:
+            return column
+        what = f"{where}: column {name!r:.80} has {values.dtype} values of shape {values.shape}"
+        hint = "a name is of a-z, 0-9 and _; give one bool, uint8 or uint16 per token, or k"
+        raise FormatError(what, hint=hint)
 
     @property
     def is_sound(self) -> bool:
