@@ -1,7 +1,6 @@
 """What each thread waits for: a wait that takes too long is named in the log."""
 
 import logging
-import os
 import sys
 import threading
 import time
@@ -9,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tokenmill.base.histogram import Histogram
+from tokenmill.base.system import after_fork
 
 _waits: set["waiting_for"] = set()  # of all threads
-os.register_at_fork(after_in_child=_waits.clear)  # their threads are not in the child
+after_fork(_waits.clear)  # their threads are not in the child
 _PACKAGE = str(Path(__file__).parents[1])
 
 
