@@ -25,10 +25,16 @@ _WAITS = (0.01, 0.03, 0.1, 0.3, 0.6)
 _moving = threading.Lock()
 
 
-def open_descriptor(path: AnyPath, flags: int, mode: int = 0o666, *, follow: bool = True) -> int:
-    """Open a file as bytes, for this process alone; without `follow`, no symbolic link."""
+def open_descriptor(
+    path: AnyPath, flags: int, mode: int = 0o666, *, follow: bool = True, wait: bool = True
+) -> int:
+    """Open a file as bytes, for this process alone.
+
+    Without `follow`, no symbolic link; without `wait`, a named pipe is opened before its writer.
+    """
     if sys.platform != "win32":
-        return os.open(path, flags | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW), mode)
+        flags |= os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW) | (0 if wait else os.O_NONBLOCK)
+        return os.open(path, flags, mode)
     if not follow and os.path.islink(path):
         raise OSError(errno.ELOOP, "it is a symbolic link", os.fspath(path))
     try:
@@ -37,13 +43,6 @@ def open_descriptor(path: AnyPath, flags: int, mode: int = 0o666, *, follow: boo
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, "it is a folder", os.fspath(path)) from None
         raise
-
-
-def without_waiting(flags: int) -> int:
-    """Return flags that do not wait for the writer of a named pipe, which Windows does not have."""
-    if sys.platform == "win32":
-        return flags
-    return flags | os.O_NONBLOCK
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import xxhash
 
-from tokenmill.base.descriptors import open_descriptor, read_at, without_waiting
+from tokenmill.base.descriptors import open_descriptor, read_at
 from tokenmill.errors import FormatError
 
 BLOCK_BYTES = 1 << 20
@@ -50,7 +50,7 @@ def hash_open(descriptor: int, hasher: Hasher | None = None) -> str:
 def regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     """Open a regular file, or raise FormatError; folders are left to the caller."""
     try:
-        descriptor = open_descriptor(path, without_waiting(flags))
+        descriptor = open_descriptor(path, flags, wait=False)
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise

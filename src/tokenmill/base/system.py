@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-FILES_OF_WINDOWS = 8192  # that its C library lets a process have open
+LIMITS_OF_WINDOWS = {"RLIMIT_NOFILE": 8192}  # of its C library
 _QUERY = 0x1000  # PROCESS_QUERY_LIMITED_INFORMATION
 _DENIED = 5  # ERROR_ACCESS_DENIED: there is such a process, of another user
 _RUNS = 259  # STILL_ACTIVE
@@ -85,46 +85,27 @@ if sys.platform == "win32":
 
 def process_bytes(*, resident: bool) -> int | None:
     """Memory of this process, or its address space; None if the system does not say."""
-    try:
-        with open("/proc/self/statm", "rb") as statm:
-            pages = int(statm.read().split()[resident])
-    except (OSError, ValueError, IndexError):
+    if sys.platform != "linux":
         return None
-    return pages * _of_system("SC_PAGE_SIZE")
+    with open("/proc/self/statm", "rb") as statm:
+        return int(statm.read().split()[resident]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def address_space_limit() -> int | None:
-    """Return the limit of `ulimit -v` in bytes; None without one."""
+def limit_of(name: str) -> int | None:
+    """Return what `ulimit` allows this process: RLIMIT_AS, RLIMIT_NOFILE; None without a limit."""
     if sys.platform == "win32":
-        return None
+        return LIMITS_OF_WINDOWS.get(name)
     import resource
 
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    return None if limit == resource.RLIM_INFINITY else limit
-
-
-def max_open_files() -> int | None:
-    """Return how many files this process may have open; None without a limit."""
-    if sys.platform == "win32":
-        return FILES_OF_WINDOWS
-    import resource
-
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = resource.getrlimit(getattr(resource, name))[0]
     return None if limit == resource.RLIM_INFINITY else limit
 
 
 def physical_memory() -> int:
     """Bytes that this machine has; where it does not say, more than any dataset."""
-    try:
-        return _of_system("SC_PHYS_PAGES") * _of_system("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 1 << 62
-
-
-def _of_system(name: str) -> int:
     if sys.platform == "win32":
-        raise OSError(f"Windows does not say {name}")
-    return os.sysconf(name)
+        return 1 << 62
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def processor() -> bytes:

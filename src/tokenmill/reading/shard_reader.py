@@ -26,7 +26,7 @@ import numpy as np
 
 from tokenmill.base.descriptors import read_by_page, read_into
 from tokenmill.base.hashing import hash_open, regular
-from tokenmill.base.system import max_open_files, physical_memory
+from tokenmill.base.system import limit_of, physical_memory
 from tokenmill.errors import NotADatasetError
 from tokenmill.order.order import Locality
 from tokenmill.reading.span_reader import FileReader, IdLimit, RunReader, SpanReader, parts_in_runs
@@ -249,5 +249,5 @@ class ArrayReader(ShardReader):
 
 def most_open() -> int:
     """How many files to keep open: a quarter of what this process may, between 64 and 4096."""
-    allowed = max_open_files()
+    allowed = limit_of("RLIMIT_NOFILE")
     return 4096 if allowed is None else min(4096, max(MAX_OPEN, allowed // 4))

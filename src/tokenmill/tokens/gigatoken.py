@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.base.human import human_bytes
-from tokenmill.base.system import address_space_limit, process_bytes
+from tokenmill.base.system import limit_of, process_bytes
 from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.tokens.tokenizer import decode_texts, ends_of, failures_of
 from tokenmill.tokens.vocabulary import Ends, Ids
@@ -93,7 +93,7 @@ def build_gigatoken(tree: dict[str, Any], where: str) -> Any:
 
 def check_address_space(needed: int, num_bytes: int) -> None:
     """Refuse to encode so much text where a limit might end the process in the middle of it."""
-    limit = address_space_limit()
+    limit = limit_of("RLIMIT_AS")
     used = process_bytes(resident=False)
     if limit is None or used is None:
         return
