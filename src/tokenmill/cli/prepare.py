@@ -131,9 +131,10 @@ def start_workers(inputs: Sequence[str], settings: Mapping[str, Any]) -> None:
 
 def take_inputs(options: dict[str, Any]) -> list[str]:
     """Take the inputs out of the options, and read `val_input`."""
+    from tokenmill.preparation.planning.inputs import Paths
     from tokenmill.preparation.planning.val_inputs import read_words
 
-    inputs = [*options.pop("inputs"), *options.pop("input_files")]
+    inputs = Paths([*options.pop("inputs"), *options.pop("input_files")])
     groups = options["val_input"]
     if [] in groups:
         raise click.UsageError("--val_input takes a file, a folder or a glob")

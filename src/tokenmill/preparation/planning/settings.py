@@ -29,6 +29,7 @@ class SettingsKeywords(TypedDict, total=False):
     dedup: Literal["none", "lines", "documents"]
     separator: str | None
     text_field: str
+    gitignore: bool
     on_bad_input: Literal["error", "skip", "replace"]
 
 
@@ -103,7 +104,10 @@ class Settings:
     separator: str | None = None
     """Cut text files into documents at this text."""
     text_field: str = "text"
-    """Field or column that holds the text in .jsonl, .csv and .parquet."""
+    """Field or column that holds the text in .jsonl, .csv, .parquet and .arrow; or several, as in
+    '{title}\\n\\n{body}'."""
+    gitignore: bool = False
+    """Leave out what git ignores in folders and globs: they must be in a checkout."""
     on_bad_input: Literal["error", "skip", "replace"] = "error"
     """What to do about text that cannot be read."""
     long_line: int = 8 << 20
@@ -139,7 +143,10 @@ class Settings:
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
-        return {**asdict(self), "tokenizer": tokenizer}
+        values = {**asdict(self), "tokenizer": tokenizer}
+        if not self.gitignore:
+            del values["gitignore"]  # it says which files are read, and a manifest names them
+        return values
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

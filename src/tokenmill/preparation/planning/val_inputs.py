@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tokenmill.errors import PrepareError, SettingsMismatchError
-from tokenmill.preparation.planning.inputs import HeldOut, Inputs, ValInput, as_list
+from tokenmill.preparation.planning.inputs import HeldOut, Inputs, Paths, ValInput, as_list
 from tokenmill.preparation.planning.settings import Settings
 from tokenmill.shards.manifest import Manifest
 from tokenmill.text.inputs.open_input import Source
@@ -48,7 +48,7 @@ def read_words(groups: Iterable[Sequence[str]]) -> dict[str, Inputs]:
 
     A name is for the files up to the next name, or to the end of its group.
     """
-    named: dict[str, list[str]] = {}
+    named: dict[str, Paths] = {}
     for group in groups:
         name = "val"
         for word in group:
@@ -60,7 +60,7 @@ def read_words(groups: Iterable[Sequence[str]]) -> dict[str, Inputs]:
                     f"--val_input {word}: is {name!r} the name of a validation set? There is a "
                     f"file of this whole name as well\n\nhint: write ./{word} for that file"
                 )
-            named.setdefault(name, []).extend([file] if file else [])
+            named.setdefault(name, Paths()).extend([file] if file else [])
     for name, files in named.items():
         if not files:
             raise ValueError(f"--val_input {name}= names no file")

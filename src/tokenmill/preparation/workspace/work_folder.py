@@ -24,6 +24,7 @@ from tokenmill.preparation.workspace.receipt_log import RECEIPTS, Receipt, Recei
 from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER
 
 STANDARD_INPUT = "standard-input"
+HUB_COMMITS = "hub-commits.json"
 _OUR_MANIFEST = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())
 WORTH_KEEPING_BYTES = 64 << 20
 """Cleaned text, hashes and ids of a preparation of other settings that are not thrown away."""

@@ -27,6 +27,8 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """The documents of one unit of a JSONL file; no document is ever left open."""
     loads = orjson.loads
     field = rules.text_field
+    join = rules.fields.join if rules.fields.is_template else None
+    names = rules.fields.names
     rules = replace(rules, cuts=None)  # a line is parsed whole
     for pieces, bytes_in in pieces_of(source, unit, rules, BySeparator(b"\n")):
         chunk = Chunk([], bytes_in=bytes_in)
@@ -38,7 +40,11 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         if pieces.offset == 0 and lines and lines[0].startswith(b"\xef\xbb\xbf"):
             lines[0] = lines[0][3:]  # of the file, not of the text in it
         try:
-            chunk.texts = [loads(line)[field].encode() for line in lines]
+            rows = map(loads, lines)
+            if join is None:
+                chunk.texts = [row[field].encode() for row in rows]
+            else:
+                chunk.texts = [join([row[name].encode() for name in names]) for row in rows]
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             _read_with_care(pieces, chunk, source, rules)
         chunk.drop_empty()
@@ -52,7 +58,8 @@ def _read_with_care(pieces: DocumentPieces, chunk: Chunk, source: Source, rules:
             continue
         try:
             value, is_repaired = _parse(line, repair=rules.on_bad_input == "replace")
-            chunk.texts.append(_find_text(value, rules.text_field))
+            texts = [_find_text(value, name) for name in rules.fields.names]
+            chunk.texts.append(rules.fields.join(texts))
         except bad_input.NotReadableError as bad:
             if rules.on_bad_input == "error":
                 where = f":{_lines_before(source, pieces.offset) + number}"

@@ -1,0 +1,157 @@
+"""Texts that a caller holds: lists, iterators, data frames, Arrow tables, Hugging Face datasets.
+
+Each becomes one file of JSON lines in the work folder, a document a line, written as it is
+consumed. From there on it is an input like any other: cut, read in parallel, resumed.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import NoneType
+from typing import Any
+
+import orjson
+
+from tokenmill.base.address import is_address
+from tokenmill.errors import BadInputError, MissingExtraError
+from tokenmill.text.inputs.file_kind import suffixes
+from tokenmill.text.reading.bad_input import NotReadableError
+from tokenmill.text.reading.chunks import ReadRules
+from tokenmill.text.reading.read_table import find_column
+
+_ROWS = 1024  # that are written at a time
+_LOOKED_AT = 100  # strings of a list
+_TAKEN = (
+    "give paths; or texts: a list or iterator of strings or of mappings, a data frame, an Arrow "
+    "table, a Hugging Face dataset"
+)
+
+
+def paths_or_texts(inputs: Any) -> Iterable[Any]:
+    """Return a list of paths as it is; anything that holds texts as one entry of a list.
+
+    A list of strings holds texts if one of its first has a line break, or blanks and nothing of a
+    file name, and none is that of a file.
+    """
+    if isinstance(inputs, Mapping):
+        names = ", ".join(map(repr, list(inputs)[:8]))[:80]
+        hint = 'inputs["train"] for a dataset of several splits, [inputs] for one document'
+        raise TypeError(f"inputs is a {_type(inputs)} with the keys {names}; pass {hint}")
+    if hasattr(inputs, "__arrow_c_stream__") or _is_dataset(inputs):
+        return [inputs]
+    if not isinstance(inputs, Iterable) or isinstance(inputs, bytes):
+        raise TypeError(f"inputs is of the type {_type(inputs)}; {_TAKEN}")
+    if not isinstance(inputs, Sequence):
+        items = iter(inputs)
+        first = list(itertools.islice(items, 1))
+        if not first or isinstance(first[0], os.PathLike):
+            return itertools.chain(first, items)
+        if isinstance(first[0], str) and _names_a_file(first[0]):
+            raise ValueError(
+                f"the first text of inputs ({_type(inputs)}) is {first[0][:80]!r}, which names a "
+                "file; pass a list for paths"
+            )
+        return [itertools.chain(first, items)]
+    some = inputs[:_LOOKED_AT]
+    strings = [item for item in some if isinstance(item, str)]
+    if any(isinstance(item, os.PathLike) for item in some) or not some:
+        return inputs
+    is_text = len(strings) < len(some) or any(map(_must_be_text, strings))
+    return [inputs] if is_text and not any(map(_names_a_file, strings)) else inputs
+
+
+def _must_be_text(text: str) -> bool:
+    return "\n" in text or (" " in text and "/" not in text and not suffixes(text)[0][1:].isalnum())
+
+
+def _names_a_file(text: str) -> bool:
+    is_short = len(text) < 4096 and "\0" not in text
+    return text == "-" or is_address(text) or (is_short and os.path.lexists(text))
+
+
+def _is_dataset(data: Any) -> bool:
+    """Return True for `datasets.Dataset`, unless a function of its owner makes its rows."""
+    is_one = all(hasattr(data, name) for name in ("with_format", "iter", "__len__", "format"))
+    return is_one and data.format["type"] != "custom"
+
+
+def _type(value: Any) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def json_lines(data: Any, rules: ReadRules) -> Iterator[bytes]:
+    """Yield the documents as JSON lines, many at a time."""
+    first = 1
+    start = b"{%s:" % orjson.dumps(rules.text_field)
+    for rows in _batches(data, rules):
+        try:
+            if set(map(type, rows)) != {str} or rules.fields.is_template:
+                raise TypeError
+            yield start + (b"}\n" + start).join(map(orjson.dumps, rows)) + b"}\n"
+        except TypeError:  # mappings; or a text with half of a surrogate pair
+            yield b"".join(_line(row, rules, first + at) for at, row in enumerate(rows))
+        first += len(rows)
+    if first == 1:
+        raise ValueError("no text was given: the input holds none")
+
+
+def _line(row: Any, rules: ReadRules, number: int) -> bytes:
+    """Return one row as a line: fields that are not asked for keep their names, for errors."""
+    fields = rules.fields
+    if not isinstance(row, Mapping | str | NoneType) or (fields.is_template and isinstance(row, str)):
+        asks = f", and text_field asks for {fields.names}" if isinstance(row, str) else ""
+        what = f"item {number:,} of the input is of the type {_type(row)}{asks}"
+        raise BadInputError(what, hint='give strings, or mappings such as {"text": "..."}')
+    if not isinstance(row, Mapping):
+        row = {rules.text_field: row}
+    names = {*fields.names, *(name.partition(".")[0] for name in fields.names)}
+    kept = {str(name): value if name in names else None for name, value in row.items()}
+    try:
+        return orjson.dumps(kept, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError as error:
+        if "surrogates" in str(error):  # the reader says where, or repairs it
+            return json.dumps(kept).encode() + b"\n"
+        raise BadInputError(f"item {number:,} of the input: {error}") from None
+
+
+def _batches(data: Any, rules: ReadRules) -> Iterator[Sequence[Any]]:
+    if hasattr(data, "__arrow_c_stream__") or _is_dataset(data):
+        for table in _tables(data, rules.text_field):
+            yield from _rows_of(table, rules, _type(data))
+        return
+    rows = iter(data)
+    while some := list(itertools.islice(rows, _ROWS)):
+        yield some
+
+
+def _tables(data: Any, text_field: str) -> Iterator[Any]:
+    """Return tables, or record batches; a single column has the name that is asked for."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        what = f"reading a {_type(data)}"
+        raise MissingExtraError(what, package="pyarrow", extra="parquet") from error
+    if not hasattr(data, "__arrow_c_stream__"):
+        return iter(data.with_format("arrow").iter(_ROWS))
+    try:
+        return iter(pyarrow.RecordBatchReader.from_stream(data))
+    except pyarrow.ArrowInvalid as error:
+        if "non-struct" not in str(error):
+            hint = 'pass the column of the text alone, such as data[["text"]]'
+            raise BadInputError(f"the {_type(data)} cannot be read: {error}", hint=hint) from None
+    return iter([pyarrow.table({text_field: pyarrow.chunked_array(data)})])
+
+
+def _rows_of(table: Any, rules: ReadRules, kind: str) -> Iterator[Sequence[Any]]:
+    """Yield the texts of a table, or mappings where several columns or structs are asked for."""
+    try:
+        paths = [find_column(table.schema, name) for name in rules.fields.names]
+    except NotReadableError as bad:
+        raise BadInputError(f"the {kind}: {bad.what}", hint=bad.hint) from None
+    chosen = table.select(sorted({path[0] for path in paths}))
+    is_one = not rules.fields.is_template and len(paths[0]) == 1
+    for start in range(0, chosen.num_rows, _ROWS):
+        some = chosen.slice(start, _ROWS)
+        yield some.column(0).to_pylist() if is_one else some.to_pylist()

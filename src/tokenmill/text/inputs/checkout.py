@@ -1,0 +1,27 @@
+"""The files of a git checkout that git does not ignore, by git itself: its rules are many."""
+
+import os
+import subprocess
+
+from tokenmill.errors import PrepareError
+from tokenmill.text.inputs.open_input import printable
+
+_COMMAND = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+
+
+def files_of_checkout(folder: str) -> set[str]:
+    """Return the paths of all files below a folder that are tracked, or new and not ignored."""
+    base = os.path.abspath(folder)
+    try:
+        done = subprocess.run(["git", "-C", base, *_COMMAND], capture_output=True, check=True)
+    except FileNotFoundError as error:
+        raise PrepareError("gitignore=True needs the command git", hint="install git") from error
+    except subprocess.CalledProcessError as error:
+        lines = os.fsdecode(error.stderr).splitlines()
+        raise PrepareError(
+            f"git cannot list the files of {printable(base)}: {printable((lines or [''])[0])}",
+            hint="gitignore=True is for folders in a checkout; leave it out for others",
+        ) from error
+    paths = [f"{base}/{os.fsdecode(name)}" for name in done.stdout.split(b"\0") if name]
+    inside = [path.rstrip("/") for path in paths if os.path.isdir(path)]  # other checkouts in it
+    return {*paths}.union(*map(files_of_checkout, inside))
