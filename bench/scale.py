@@ -4,7 +4,7 @@ Inputs and shards are sparse files, which take no room. The receipts of finished
 as tasks write them, by 64 processes. Each step is a process of its own; its CPU time and its
 largest memory are those that the kernel states. Then text is prepared by one process, in units so
 small that all stages of a large preparation run: the CPU time of each stage is what the model in
-docs/many_machines.md is made of.
+docs/guides/many_machines.md is made of.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python examples/plain_hash.py data/corpus/train/shard_00000.bin
 
-The hash of shards (docs/format.md) and of documents (docs/validation.md), after the specification
+The hash of shards (format.md) and of documents (validation.md), after the specification
 of xxHash: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md. Nothing is for speed.
 Of four bytes or more: no id has fewer. tests/preparation/test_plain_prepare.py compares it with
 the package `xxhash`.

@@ -2,7 +2,7 @@
 
     python examples/plain_prepare.py book.txt --document_is paragraph --clean --dedup lines
 
-Written from docs/inputs.md, docs/cleaning.md and docs/validation.md, for text files and the
+Written from inputs.md, cleaning.md and validation.md, for text files and the
 tokenizer `bytes`: what a reader of these pages needs to foretell a dataset, and nothing for speed.
 tests/preparation/test_plain_prepare.py compares it with `tokenmill.prepare`.
 """

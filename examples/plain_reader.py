@@ -2,7 +2,7 @@
 
     python examples/plain_reader.py data/corpus --batch_size 2 --block_size 8 --step 3
 
-Written from docs/format.md and docs/order.md, with their names: what a reader in another language
+Written from format.md and order.md, with their names: what a reader in another language
 needs, and nothing for speed. tests/order/test_plain_reader.py compares it with BatchLoader.
 """
 

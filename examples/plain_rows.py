@@ -2,7 +2,7 @@
 
     python examples/plain_rows.py data/corpus --block_size 64 --sample 3
 
-Written from docs/order.md, "Rows of documents", with its names; the rest is in plain_reader.py.
+Written from order.md, "Rows of documents", with its names; the rest is in plain_reader.py.
 Nothing is for speed: every piece of every document is a tuple in a list.
 tests/order/test_plain_rows.py compares it with BatchLoader.
 """

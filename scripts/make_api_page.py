@@ -1,4 +1,4 @@
-"""Write docs/api.md from the code: every public name, its signature, what it does, one example.
+"""Write api.md from the code: every public name, its signature, what it does, one example.
 
     python scripts/make_api_page.py
 
@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 MODULES = [
     "tokenmill",
     "tokenmill.preparation",

@@ -69,7 +69,7 @@ def open(
 
     `verify=True` compares every shard with its hash in the manifest when it is first touched, and
     raises CorruptShardError for one that was damaged, or swapped with another. Shards from a bucket
-    are always compared, unless `verify=False` lets rows come alone: docs/storage.md.
+    are always compared, unless `verify=False` lets rows come alone: docs/guides/storage.md.
     """
     check_split(split)
     one_of("backend", backend, BACKENDS)

@@ -1,4 +1,4 @@
-"""The augmentations as docs/augmentation.md describes them: one token at a time, Python's integers.
+"""The augmentations as augmentation.md describes them: one token at a time, Python's integers.
 
 Nothing here comes from the code under test. A row is a list of (token, document), document -1 for
 padding.

@@ -1,4 +1,4 @@
-"""docs/api.md is what the code says, and no public name is missing from it."""
+"""docs/reference/api.md is what the code says, and no public name is missing from it."""
 
 import runpy
 from pathlib import Path
@@ -8,7 +8,7 @@ SCRIPT = runpy.run_path(str(ROOT / "scripts" / "make_api_page.py"))
 
 
 def test_the_page_is_that_of_the_code():
-    page = (ROOT / "docs" / "api.md").read_text()
+    page = (ROOT / "docs" / "reference" / "api.md").read_text()
 
     assert page == SCRIPT["make_page"](), "run `make docs`"
 

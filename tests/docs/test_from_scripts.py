@@ -1,4 +1,4 @@
-"""docs/from_scripts.md has a place for all that other projects' scripts have, and it exists."""
+"""from_scripts.md has a place for all that other projects' scripts have, and it exists."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import tokenmill.compat
 from tokenmill.cli import tokenmill as command
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "from_scripts.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "from_scripts.md").read_text(encoding="utf-8")
 FILES = """scripts/prepare_dataset.py pretokenize_dataset.py train.py test_local_data.py
     train_h100_optimized.py experiments.py submit_job.sh data_loading.py core/data_loader.py
     cs336_basics/data/dataloader.py cs336_basics/data/__init__.py experiment_utils.py core.py

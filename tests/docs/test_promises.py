@@ -1,4 +1,4 @@
-"""docs/promises.md names tests that exist, with cases that they have, and counts of real runs."""
+"""promises.md names tests that exist, with cases that they have, and counts of real runs."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from collections import Counter
 from docs_blocks import ROOT
 from faults.__main__ import COUNTED, rows_of
 
-PAGE = (ROOT / "docs" / "promises.md").read_text()
+PAGE = (ROOT / "docs" / "design" / "promises.md").read_text()
 ROW = re.compile(r"`(tests/[\w/.]+::[\w:]+)` \| (\d+)\b[^|]*\|$", re.MULTILINE)
 NAMED = {name: int(cases) for name, cases in ROW.findall(PAGE)}
 

@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md covers every error we raise and every trap that `verify` finds."""
+"""troubleshooting.md covers every error we raise and every trap that `verify` finds."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from tokenmill import errors
 from tokenmill.errors import TokenmillError
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "troubleshooting.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "troubleshooting.md").read_text()
 LOOK = Path(tokenmill.look.__file__).parent
 
 CLASSES = [

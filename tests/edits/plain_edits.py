@@ -1,4 +1,4 @@
-"""A run with edits as docs/order.md and docs/edits.md describe it: one sample after the other.
+"""A run with edits as order.md and edits.md describe it: one sample after the other.
 
 Slow and short: what `tokenmill.edits` is compared with. There is no arithmetic that jumps
 to a sample. A source is the list of rows that are left of its epoch, a stage is the list of the

@@ -1,4 +1,4 @@
-"""The table of caps in docs/edits.md holds for loaders, for the slow model and for the reader."""
+"""The table of caps in edits.md holds for loaders, for the slow model and for the reader."""
 
 import ast
 import re
@@ -22,7 +22,7 @@ SHOWN = 32
 
 def table():
     """(edits, stages, sources) of the page."""
-    text = (ROOT / "docs" / "edits.md").read_text()
+    text = (ROOT / "docs" / "guides" / "edits.md").read_text()
     rows = re.findall(r"^\| `(\[.*\])` \| `(\[.*\])` \| `([abc]+)` \|$", text, re.MULTILINE)
     for edits, stages, sources in rows:
         made = eval(edits, {"Cap": Cap, "Reweight": Reweight})

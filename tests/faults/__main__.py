@@ -63,7 +63,7 @@ COUNTED = {
     "stores": ("kills", 32, "a reader of a dataset in a store is killed, over a bad network"),
 }  # fmt: skip
 """What is counted in each part, how many at least, and what is done."""
-PAGE = ROOT / "docs" / "promises.md"
+PAGE = ROOT / "docs" / "design" / "promises.md"
 RESULTS = ROOT / "bench" / "results" / "faults.json"
 KILLED = [name for name in OPERATIONS if not name.startswith("small ")]
 SHORTLY_KILLED = ("prepare", "pretokenize")

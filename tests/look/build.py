@@ -78,7 +78,7 @@ def ours(
     tokenizer: str = "gpt2",
     dtype: str = "<u2",
 ) -> Path:
-    """A dataset of ours, by docs/format.md."""
+    """A dataset of ours, by docs/reference/format.md."""
     made, state = tokenizer_of(tokenizer)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer_state.json").write_bytes(state)

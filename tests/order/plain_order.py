@@ -1,4 +1,4 @@
-"""The order of batches as docs/order.md describes it, with lists and Python's integers.
+"""The order of batches as docs/reference/order.md describes it, with lists and Python's integers.
 
 Slow and short: what the arithmetic in `tokenmill.order` is compared with. Every order is written as
 a list of windows, shuffled by `plain_shuffle`, one number at a time.

@@ -1,4 +1,4 @@
-"""Rows of documents as docs/order.md describes them, with lists and Python's integers.
+"""Rows of documents as docs/reference/order.md describes them, with lists and Python's integers.
 
 Slow and short: every piece of every document is a tuple in a list. `plain_order.py` has the rest of
 the page.

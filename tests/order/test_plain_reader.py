@@ -227,8 +227,8 @@ OF_THE_LIBRARY = {"step_of": step_of, "part": part, "cu_seqlens": cu_seqlens}
 
 
 def vectors():
-    """(expression, value) of the table of test vectors in docs/order.md."""
-    text = (ROOT / "docs" / "order.md").read_text().partition("### Test vectors")[2]
+    """(expression, value) of the table of test vectors in docs/reference/order.md."""
+    text = (ROOT / "docs" / "reference" / "order.md").read_text().partition("### Test vectors")[2]
     return re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", text, re.MULTILINE)
 
 

@@ -83,8 +83,10 @@ def test_it_runs_as_the_first_line_says(tmp_path):
 
 
 def vectors():
-    """(expression, value) of the table of rows in docs/order.md."""
-    text = (ROOT / "docs" / "order.md").read_text().partition("### Rows of documents")[2]
+    """(expression, value) of the table of rows in docs/reference/order.md."""
+    text = (
+        (ROOT / "docs" / "reference" / "order.md").read_text().partition("### Rows of documents")[2]
+    )
     return re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", text.partition("\n### ")[0], re.MULTILINE)
 
 
@@ -95,8 +97,8 @@ def test_vectors_of_the_page_hold(reader):
 
 
 def rows_of_the_page():
-    """(tokens of documents, block_size, begin token, rows) of the table in docs/rows.md."""
-    text = (ROOT / "docs" / "rows.md").read_text()
+    """(tokens of documents, block_size, begin token, rows) of the table in docs/guides/rows.md."""
+    text = (ROOT / "docs" / "guides" / "rows.md").read_text()
     shown = re.findall(r"^\| `([^`]+)` \| (\d+) \| (\w+) \| `?([^`|]+?)`? \|$", text, re.MULTILINE)
     for documents, size, begin, rows in shown:
         rows = rows if rows == "refused" else ast.literal_eval(rows.replace("-", "None"))

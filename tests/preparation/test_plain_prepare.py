@@ -81,7 +81,7 @@ def texts_of(splits):
 
 def vectors(page):
     """(expression, value) of the tables of a page."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / page).read_text(encoding="utf-8")
     return re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", text, re.MULTILINE)
 
 

@@ -67,7 +67,7 @@ def test_status_and_the_slurm_script_use_the_words_of_the_table(corpus, tmp_path
 
 
 def test_the_docs_have_the_same_table():
-    page = (DOCS / "many_machines.md").read_text()
+    page = (DOCS / "guides" / "many_machines.md").read_text()
     rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
 
     assert [row[:2] for row in rows] == [(stage.name, stage.per) for stage in STAGES]
@@ -92,7 +92,7 @@ def test_the_docs_have_the_same_table():
 
 
 def test_the_status_shown_in_the_docs_names_stages():
-    page = (DOCS / "many_machines.md").read_text()
+    page = (DOCS / "guides" / "many_machines.md").read_text()
     shown = re.findall(r"^([a-z-]+) +[\d,]+ of [\d,]+ done$", page, re.MULTILINE)
 
     assert shown

@@ -69,7 +69,7 @@ def test_the_zstd_command_and_arrow_read_what_was_packed(tmp_path, size):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_layout_is_that_of_the_specification(size):
-    """Read by hand: frames one after another, then the table as docs/format.md has it."""
+    """Read by hand: frames one after another, then the table as docs/reference/format.md has it."""
     content = content_of(size)
     packed = pack(content)
     number, descriptor, magic = np.frombuffer(

@@ -1,6 +1,6 @@
 """BPE training as the books have it: count all pairs, merge one, count all again.
 
-Nothing here comes from the code under test. The rule for ties is that of docs/tokenizers.md.
+Nothing here comes from the code under test. The rule for ties is that of docs/guides/tokenizers.md.
 """
 
 from collections import Counter

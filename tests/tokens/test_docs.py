@@ -1,4 +1,4 @@
-"""What docs/tokenizers.md and docs/format.md show is true: the code runs, the example is read."""
+"""What tokenizers.md and format.md show is true: the code runs, the example is read."""
 
 import json
 import re
@@ -16,13 +16,17 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_code_in_the_page_on_tokenizers_runs():
-    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "tokenizers.md").read_text(), re.S)
+    (code,) = re.findall(
+        r"```python\n(.*?)```", (DOCS / "guides" / "tokenizers.md").read_text(), re.S
+    )
 
     exec(code, {})
 
 
 def test_the_manifest_in_the_specification_is_one():
-    text, *_ = re.findall(r"```json\n(.*?)```", (DOCS / "format.md").read_text(), re.S)
+    text, *_ = re.findall(
+        r"```json\n(.*?)```", (DOCS / "reference" / "format.md").read_text(), re.S
+    )
 
     assert text.endswith(',\n  "xxh3_128": "..."\n}\n')
     text = text.replace(',\n  "xxh3_128": "..."\n}', "\n}").replace("...", "0" * 32)

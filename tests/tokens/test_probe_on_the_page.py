@@ -1,4 +1,4 @@
-"""docs/format.md gives the probe text and the fingerprint exactly, without our code."""
+"""docs/reference/format.md gives the probe text and the fingerprint exactly, without our code."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import xxhash
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.vocabulary import PROBE
 
-PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "format.md").read_text(encoding="utf-8")
 
 
 def probe_of_the_page():

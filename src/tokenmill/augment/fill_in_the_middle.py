@@ -1,7 +1,7 @@
 """FillInTheMiddle: documents become prefix, suffix and middle, in an order that hides the middle.
 
 A model that reads from left to right learns this way to write what is missing between two texts
-(Bavarian et al., 2022). docs/augmentation.md says which cuts are drawn and what is left as it is.
+(Bavarian et al., 2022). augmentation.md says which cuts are drawn and what is left as it is.
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Random numbers of a row: a function of (seed, sample, column), whoever asks and whenever.
 
 Each row has its own stream of 64-bit numbers (splitmix64), which begins at a hash of the seed, of
-the place of the augmentation in its list, and of the sample number (docs/augmentation.md). The
+the place of the augmentation in its list, and of the sample number (augmentation.md). The
 number at a column is computed, not reached. tests/promises/test_augmentation_is_frozen.py has them.
 """
 

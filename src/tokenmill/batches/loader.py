@@ -45,9 +45,9 @@ class BatchLoader:
     documents are. `form` is how batches look and are made ready, a `BatchForm`.
 
     `rows` are "windows", "packed" (whole documents, as many as fit, then padding) or "documents"
-    (one a row, then padding): docs/rows.md. `begin_token` is an id to put before every document of
+    (one a row, then padding): rows.md. `begin_token` is an id to put before every document of
     the latter two. Where there is padding, a batch unpacks as `inputs, labels`. `augment` is a list
-    of augmentations, such as `FillInTheMiddle()`: docs/augmentation.md.
+    of augmentations, such as `FillInTheMiddle()`: docs/guides/augmentation.md.
 
     Endless unless `epochs` is given. A pass of `epochs` epochs ends with the last whole step; the
     loader then says what it left out, and iterating again continues with the next epochs. Of a
@@ -220,7 +220,7 @@ class BatchLoader:
     # Editing
 
     def edit(self, *edits: "Edit", at: int | None = None, note: str | None = None) -> None:
-        """Change the order from step `at` on, by default the next one: docs/edits.md.
+        """Change the order from step `at` on, by default the next one: docs/guides/edits.md.
 
         All ranks must make the same edits (`order_fingerprint`). The state holds them, with the
         note. If one of them is refused, none is made.

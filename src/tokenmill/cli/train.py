@@ -56,7 +56,7 @@ def run_command(config_file: str | None, resume: bool, **settings: Any) -> Outco
     """Train a small GPT on token data.
 
     Exactly one of --input_file, --dataset_dir, --train_data_path and --mixture says where the data
-    is. All other settings, such as n_layer, are keys of the config file: docs/training.md. The
+    is. All other settings, such as n_layer, are keys of the config file: training.md. The
     run's folder gets checkpoints, metrics.jsonl, run.html, loss.svg, config.json and data.json.
     SIGTERM and Ctrl-C save and stop (exit code 75).
 

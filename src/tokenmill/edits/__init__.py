@@ -1,4 +1,4 @@
-"""Edits of a run while it lives: from this sample on, that changes. docs/edits.md is the page.
+"""Edits of a run while it lives: from this sample on, that changes. edits.md is the page.
 
 edit_values.py has the values, edited_run.py says what each does to the order.
 """

@@ -2,7 +2,7 @@
 
 Of two edits at one sample, the one that was given first is first. A fingerprint is a hash of the
 one before it and of the edit, so it is equal for two runs only if they had the same order up to
-here: docs/edits.md.
+here: docs/guides/edits.md.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""What can be edited in a run, as small frozen values; docs/edits.md says what each one means.
+"""What can be edited in a run, as small frozen values; edits.md says what each one means.
 
 The constructors are the one parser of edits, wherever they come from: Python, flags, a line of
 edits.jsonl, a saved state. Each takes the fields of its JSON and refuses what is wrong by itself.

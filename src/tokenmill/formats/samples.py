@@ -53,7 +53,7 @@ class SampleFormat(FolderFormat):
     def are_documents(self, index: dict[str, Any], lengths: np.ndarray) -> bool:
         """Return True if samples are documents, False if they are rows cut from a stream of them.
 
-        Neither format says it: samples of different lengths are documents (docs/formats.md).
+        Neither format says it: samples of different lengths are documents (formats.md).
         `lengths` are those of the first shard.
         """
         if OUR_KEY in index:

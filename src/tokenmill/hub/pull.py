@@ -1,4 +1,4 @@
-"""Fetch token shards from the Hugging Face hub. docs/hub.md says what is promised.
+"""Fetch token shards from the Hugging Face hub. docs/guides/hub.md says what is promised.
 
 Without a network, or with HF_HUB_OFFLINE=1, the list of files is the one that was recorded.
 """

@@ -1,7 +1,7 @@
 """Push a dataset to the Hugging Face hub: verified first, then all of it in one commit.
 
 The large files go up before the commit is made, so a push that stops leaves no half dataset, and
-the next one does not send again what has arrived. docs/hub.md lists the files.
+the next one does not send again what has arrived. docs/guides/hub.md lists the files.
 """
 
 import io

@@ -1,7 +1,7 @@
 """Shuffle whole blocks of neighbouring windows, then the windows inside a group of blocks.
 
 For cold disks and remote storage: while one group is read, only its blocks are touched, and each
-block is one run of bytes. Larger groups, and more blocks in them, shuffle better. docs/order.md has
+block is one run of bytes. Larger groups, and more blocks in them, shuffle better. order.md has
 the steps; all are bijections for any number of windows, and are undone by arithmetic.
 
 `ShardBlocks`, the order `blocks`: a block is a shard, or an equal part of a large one, so that each

@@ -1,6 +1,6 @@
 """Documents cut into pieces that fit into a row, numbered by length: all by arithmetic.
 
-docs/order.md ("Rows of documents", 1 and 2) says how. A document has full pieces and a rest; one
+order.md ("Rows of documents", 1 and 2) says how. A document has full pieces and a rest; one
 that fits is a rest without full pieces. Only the histogram of lengths is needed, however many
 documents there are.
 """

@@ -1,7 +1,7 @@
 """Which source each sample of a mixture comes from, and which of its samples it is.
 
 Drawing at random drifts by sqrt(n); a table must be stored. Here the sources are the leaves of a
-Huffman tree of their weights (docs/order.md, "Mixtures"). The counts of both sides of a node never
+Huffman tree of their weights (order.md, "Mixtures"). The counts of both sides of a node never
 fall and rise by at most one a sample, so climbing the tree inverts it exactly. Each node rounds by
 at most one half, and a branch holds at most two thirds of the one above, so a source is never
 further than 2 samples from n * weight, for every n.

@@ -3,7 +3,7 @@
 A shuffled table of 10 billion windows takes 80 GB on every rank and must be built again to resume.
 Here any rank can ask for any position at any time, and the whole resume state is one integer.
 
-A 6-round Feistel network with cycle walking (docs/order.md, "The permutation"); the rounds reversed
+A 6-round Feistel network with cycle walking (order.md, "The permutation"); the rounds reversed
 undo it. Mean cost is 1 to 4 passes, by n. Not cryptographic. The kernel takes about 10 ns per
 number and pass; in NumPy there are about 70 operations per call, so ask for thousands of positions
 together.

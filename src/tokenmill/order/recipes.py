@@ -1,6 +1,6 @@
 """Which pieces share a row: best-fit decreasing over the histogram of lengths, not over documents.
 
-Pieces of one length are placed together (docs/order.md, "Rows of documents", 3). The result is a
+Pieces of one length are placed together (order.md, "Rows of documents", 3). The result is a
 table of recipes ("3 pieces of 512, 1 of 500, 12 tokens free"), each for a number of rows: a few
 thousand, however many documents there are. The rows and their padding are those of packing one by
 one.

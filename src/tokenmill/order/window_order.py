@@ -1,7 +1,7 @@
 """Windows of one source as rows, and the orders `sequential`, `shuffle` and `random` of them.
 
 Window k of block_size T covers tokens kT .. kT+T inclusive: T inputs, and T targets one token
-later. docs/order.md says how `phase` moves them. Draw g of `random` is a function of (seed, g).
+later. order.md says how `phase` moves them. Draw g of `random` is a function of (seed, g).
 """
 
 import functools

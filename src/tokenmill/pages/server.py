@@ -1,6 +1,6 @@
 """`tokenmill view`: the site over HTTP, for this machine and one person.
 
-docs/pages.md ("For this machine only") says what is refused and why.
+docs/guides/pages.md ("For this machine only") says what is refused and why.
 """
 
 import re

@@ -1,7 +1,7 @@
 """A preparation as numbered jobs: for Slurm arrays, PBS, Kubernetes, GNU parallel.
 
 Parts hold no lock: they work side by side, and a task that two of them run leaves the same bytes
-twice. `plan` and `finish` hold it, as `tokenmill prepare` does. See docs/many_machines.md.
+twice. `plan` and `finish` hold it, as `tokenmill prepare` does. See docs/guides/many_machines.md.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The stages of a preparation in the order they run, and the runner of their tasks.
 
 The table `STAGES` is the one place that names them: numbered jobs, `status`, the Slurm script,
-progress and docs/many_machines.md take their words from it. All tasks of a stage may run at the
+progress and many_machines.md take their words from it. All tasks of a stage may run at the
 same time, on any machine; a stage starts when the one before it is complete.
 """
 

@@ -1,7 +1,7 @@
 """Files that are read in blocks of 1 MiB: compressed ones here, those in a store in stores/.
 
 A block of a compressed file is a frame (frames.py), of an object in a store a range of its bytes.
-docs/compression.md and docs/storage.md say which blocks are kept, and where. Files that are not in
+compression.md and storage.md say which blocks are kept, and where. Files that are not in
 blocks are read whole: plain ones of a dataset that was added to are mapped where they are, streams
 of other projects are unpacked into the cache folder.
 """

@@ -1,6 +1,6 @@
 """Bytes as zstd frames of 1 MiB each, with a table at the end that says where every frame is.
 
-This is the seekable layout of zstd; docs/format.md specifies it. Smaller frames pack worse and are
+This is the seekable layout of zstd; format.md specifies it. Smaller frames pack worse and are
 slower to unpack, larger ones cost more for a single row: with GPT-2 ids of English at level 3, 256
 KiB unpack at 0.67 of the speed of 1 MiB, and 4 MiB are 0.5 % smaller.
 

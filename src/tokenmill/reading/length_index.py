@@ -1,4 +1,4 @@
-"""Documents by length: what rows of whole documents need beside the tokens (docs/rows.md).
+"""Documents by length: what rows of whole documents need beside the tokens (docs/guides/rows.md).
 
 For each length that occurs, the places where documents of that length begin, in the order of the
 axis. Of large data it is a file in the user's cache folder, named by a hash of the fingerprint of

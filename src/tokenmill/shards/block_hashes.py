@@ -1,6 +1,6 @@
 """Hashes of the blocks of shards: so that a part of a shard can be checked without the rest.
 
-A dataset in a store has them in a file named by the hash of its manifest (docs/format.md), since
+A dataset in a store has them in a file named by the hash of its manifest (format.md), since
 the manifest of a large dataset would become too long. Without it, shards are read whole.
 """
 

@@ -1,4 +1,4 @@
-"""The manifest of a dataset: what it holds, file by file, and how it was made. See docs/format.md.
+"""The manifest of a dataset: what it holds, file by file, and how it was made. See format.md.
 
 It is written last, so a folder without one is not a dataset. It is untrusted input: every field
 is checked before anything is opened by it, and the sums in it must agree. It holds no clock, host

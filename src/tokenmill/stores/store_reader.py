@@ -1,6 +1,6 @@
 """The tokens of files in a store: in blocks of 1 MiB, each checked, through the cache.
 
-docs/storage.md ("Loading") says what is fetched, compared and kept. Files with a hash but without
+storage.md ("Loading") says what is fetched, compared and kept. Files with a hash but without
 hashes of their blocks, and those that can only be read from their start, are fetched whole. What an
 order needs next is fetched by threads before it is asked for.
 """

@@ -1,6 +1,6 @@
 """Learn merges from counted words: the most frequent pair becomes a token, again and again.
 
-The rule and the ids are in docs/tokenizers.md. Overlapping pairs all count (`aaa` holds two of
+The rule and the ids are in tokenizers.md. Overlapping pairs all count (`aaa` holds two of
 `aa`) and are merged from the left, as by the package `tokenizers`.
 
 All words are in one array of symbols. A pair can only come to be where one of its two symbols is

@@ -57,9 +57,9 @@ class TrainConfig:
     """Keep attention and positions within documents; when the data knows their ends if not
     given."""
     order: Literal["shuffle", "sequential", "random", "blocks"] = "shuffle"
-    """Order of the windows; docs/order.md describes each."""
+    """Order of the windows; docs/reference/order.md describes each."""
     rows: Literal["windows", "packed", "documents"] = "windows"
-    """Contents of a row: a window, whole documents packed, or one document; see docs/rows.md."""
+    """Contents of a row: a window, whole documents packed, or one document; see rows.md."""
     begin_token: int | None = None
     """Id to put before every document, with rows made of documents."""
     skip_steps: str | None = None
@@ -67,7 +67,7 @@ class TrainConfig:
 
     # Augmentation of the training data
     fim_rate: float = 0.0
-    """Share of the documents that become prefix, suffix and middle; docs/augmentation.md."""
+    """Share of the documents that become prefix, suffix and middle; docs/guides/augmentation.md."""
     fim_spm_rate: float = 0.5
     """Share of these that have the suffix first."""
     fim_ids: str | None = None

@@ -2,8 +2,8 @@
 
     {"kind": "skip", "steps": [120, 130], "note": "loss spike"}
 
-The fields are those of the edit (docs/edits.md), and `step`, from which it holds, by default the
-next one when it is taken; `note`, who asks and why; `asked`, when. docs/training.md says when lines
+The fields are those of the edit (edits.md), and `step`, from which it holds, by default the
+next one when it is taken; `note`, who asks and why; `asked`, when. training.md says when lines
 are read. What became of each is in the checkpoint, so that none is lost or taken twice.
 """
 

@@ -1,7 +1,7 @@
 """Where a preparation into a bucket goes: a new prefix, a dataset that is added to, or replaced.
 
 New objects are written under names that no manifest uses, and the manifest last, on the condition
-that it is still the one that was seen at the start: docs/storage.md, "Output".
+that it is still the one that was seen at the start: docs/guides/storage.md, "Output".
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Cleaning: the seven rules of docs/cleaning.md, for many texts at once.
+"""Cleaning: the seven rules of docs/guides/cleaning.md, for many texts at once.
 
 Rule 3 takes every CR that rule 2 leaves, so the two together delete CRs. A document cut in two is
 cleaned in pieces: what a newline or a blank at the cut means is only known when both pieces are, so

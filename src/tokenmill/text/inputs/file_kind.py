@@ -1,4 +1,4 @@
-"""The kind of a file: by its first bytes, then its name, then its text (docs/inputs.md).
+"""The kind of a file: by its first bytes, then its name, then its text (docs/guides/inputs.md).
 
 A name may be wrong, but a text may also be about JSON or CSV. So a text file that looks like JSON
 lines or CSV is still read as text, and `lookalikes` reports what it looks like.

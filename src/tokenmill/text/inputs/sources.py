@@ -1,4 +1,4 @@
-"""Input files: files, folders and quoted globs become one ordered list (docs/inputs.md).
+"""Input files: files, folders and quoted globs become one ordered list (docs/guides/inputs.md).
 
 Names are those of every machine, wherever the corpus is: relative to the closest folder that holds
 all files. The order is the byte order of the names. Outputs of earlier runs may be among the text:

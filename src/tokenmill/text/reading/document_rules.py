@@ -1,4 +1,4 @@
-"""Where documents begin and end inside a text: four rules (docs/inputs.md) with one interface.
+"""Where documents begin and end inside a text: four rules (inputs.md) with one interface.
 
 All questions are put to a window of bytes and are answered from at most `bytes_before` bytes before
 and `bytes_after` bytes after a place, so that two readers who see different windows agree.

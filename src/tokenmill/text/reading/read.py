@@ -4,7 +4,7 @@ The law: whatever the units, whatever `chunk_bytes`, joining pieces over open ed
 documents in the same order. A document is left open (cut between two chunks or units) only when it
 has more than `long_line` bytes, and a line is cut inside only when it has; a chunk holds about
 `chunk_bytes` plus `long_line` bytes at most. Without `cuts` nothing is left open, and a document of
-more than `max_document_bytes` is bad input. docs/inputs.md says what is done about that.
+more than `max_document_bytes` is bad input. docs/guides/inputs.md says what is done about that.
 """
 
 from collections.abc import Callable, Iterator, Sequence
