@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "errors": set(),
     "base": set(),
     "kernel": set(),
-    "text": {"stores"},
+    "text": {"stores", "hub"},
     "tokens": set(),
     "order": set(),
     "reading": {"order", "stores"},
@@ -38,9 +38,12 @@ MAY_IMPORT = {
     "train": {"torch", "compat", "batches", "edits", "augment", "dataset", "tokens", "pages"},
     "executors": set(),
     # A dataset may be the input of a preparation: retokenize.py.
-    "preparation": {"text", "tokens", "shards", "executors", "formats", "dataset", "stores"},
+    "preparation": {
+        *("text", "tokens", "shards", "executors", "formats", "dataset", "stores", "hub"),
+    },
     "conversion": {"reading", "shards", "formats", "dataset"},
-    "hub": {"shards", "dataset"},
+    # Files on the hub may be inputs: hub_inputs.py reads them as stores/ reads objects.
+    "hub": {"shards", "dataset", "stores"},
     "look": {"text", "tokens", "shards", "formats", "dataset", "batches", "hub"},
     "pages": {"look", "dataset", "batches", "edits"},
     "cli": {
@@ -49,7 +52,7 @@ MAY_IMPORT = {
     },
 }
 # Modules that import stores when they are imported: they are for addresses themselves.
-FOR_ADDRESSES = {"remote", "remote_target"}
+FOR_ADDRESSES = {"remote", "remote_target", "hub_inputs"}
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 PLAIN = (
     "tokenmill.dataset",

@@ -196,9 +196,8 @@ def size(value: str | int) -> int:
 
 def unescaped(text: str) -> str:
     """A template as it is typed: line breaks, tabs and backslashes are written as in Python."""
-    written = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
-    is_template = "{" in text
-    return re.sub(r"\\([ntr\\])", lambda found: written[found[1]], text) if is_template else text
+    written = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"} if "{" in text else {}
+    return re.sub(r"\\(.)", lambda found: written.get(found[1], found[0]), text)
 
 
 SIZES = ("long_line",)

@@ -192,12 +192,12 @@ def _documents(accounts: Mapping[str, Any]) -> str:
     tokenizer="--tokenization",
 )
 @value("--dtype", "KIND", "Stored type; by default by vocabulary", choices=DTYPES)
-@switch("--force", "Write even if a newer .npy is there")
+@switch("--force", "Write even if the .npy of this text is there")
 def pretokenize(files: tuple[str, ...], **options: Any) -> Outcome:
     """Tokenize each text into one .npy array beside it: FILE.txt becomes FILE.npy.
 
     The text is taken as it is: one document without an end-of-text id; with --separator, documents
-    with one each. A .npy that is newer than its text is kept. A run that was stopped resumes when
+    with one each. A .npy that was made from this text is kept. A run that was stopped resumes when
     the same command is given again.
 
     \b
@@ -227,7 +227,7 @@ def pretokenize(files: tuple[str, ...], **options: Any) -> Outcome:
 def _array_lines(array: "Pretokenized") -> Iterator[str]:
     if array.kept:
         held = f"{array.tokens:,} tokens, {array.dtype}"
-        yield f"Kept {array.npy}: it is newer than {array.text} ({held}); --force writes it again"
+        yield f"Kept {array.npy}: it was made from {array.text} ({held}); --force writes it again"
         return
     yield f"Wrote {array.npy}"
     yield f"  characters            {array.characters:,}"

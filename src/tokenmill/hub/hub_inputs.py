@@ -7,14 +7,11 @@ and the names in a manifest, have the commit in them, so what they name never ch
 import functools
 import re
 import urllib.parse
-from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import orjson
 
-from tokenmill.base.address import is_hub
 from tokenmill.base.atomic import keep
 from tokenmill.base.retry import Retry, RetryClock
 from tokenmill.hub.hub_client import Hub
@@ -32,19 +29,7 @@ _sizes: dict[str, int] = {}
 """Sizes of files by address, as far as they are known; a commit never changes."""
 
 
-class HubAddress(NamedTuple):
-    """Where a file is, or several."""
-
-    repo_id: str
-    revision: str
-    path: str
-
-    @property
-    def root(self) -> str:
-        return f"hf://datasets/{self.repo_id}@{urllib.parse.quote(self.revision, safe='')}"
-
-
-def split(address: str) -> HubAddress:
+def split(address: str) -> tuple[str, str, str]:
     """Return repository, revision and path."""
     if not (form := _FORM.fullmatch(address)):
         raise ValueError(
@@ -52,37 +37,22 @@ def split(address: str) -> HubAddress:
             "hf://datasets/OWNER/NAME/data/*.parquet, or hf://datasets/OWNER/NAME@REVISION/..."
         )
     repo_id, revision, path = form.groups()
-    return HubAddress(repo_id, urllib.parse.unquote(revision or "main"), (path or "").rstrip("/"))
+    return repo_id, urllib.parse.unquote(revision or "main"), path or ""
 
 
-def pin_all(inputs: Sequence[Any], record: Path) -> list[Any]:
-    """Return the inputs with commits instead of revisions.
+def pin(address: str, record: Path | None = None) -> str:
+    """Return the address with the commit that its revision names now.
 
-    `record` has the commits that a preparation found at first: one that resumes keeps to them.
+    `record` is a file with the commits that a preparation found: when it resumes, they hold.
     """
-    commits: dict[str, str] = orjson.loads(record.read_bytes()) if record.exists() else {}
-    pinned = []
-    for entry in inputs:
-        if is_hub(entry):
-            asked = split(entry)
-            if asked.root not in commits:
-                commits[asked.root] = split(pin(entry)).revision
-            entry = _at(asked, commits[asked.root])
-        pinned.append(entry)
-    keep(record, orjson.dumps(commits))
-    return pinned
-
-
-def pin(address: str) -> str:
-    """Return the address with the commit that its revision names now."""
-    asked = split(address)
-    if _COMMIT.fullmatch(asked.revision):
-        return _at(asked, asked.revision)
-    return _at(asked, _hub(asked.repo_id, asked.revision).commit())
-
-
-def _at(asked: HubAddress, commit: str) -> str:
-    return "/".join(filter(None, [asked._replace(revision=commit).root, asked.path]))
+    repo_id, revision, path = split(address)
+    commits = orjson.loads(record.read_bytes()) if record and record.exists() else {}
+    asked = f"{repo_id}@{revision}"
+    if not _COMMIT.fullmatch(revision):
+        revision = commits.get(asked) or _hub(repo_id, revision).commit()
+    if record:
+        keep(record, orjson.dumps({**commits, asked: revision}))
+    return f"hf://datasets/{repo_id}@{revision}/{path}".rstrip("/")
 
 
 @functools.lru_cache
@@ -90,31 +60,29 @@ def _hub(repo_id: str, revision: str) -> Hub:
     return Hub(repo_id, revision, clock=RetryClock(Retry()))
 
 
-def find(address: str) -> str | None:
-    """Return the address if it is that of a file."""
-    return address if address in list_below(split(address)._replace(path="").root) else None
-
-
 @functools.lru_cache
 def _list(repo_id: str, commit: str) -> list[str]:
-    root = HubAddress(repo_id, commit, "").root
-    files = _hub(repo_id, commit).files(commit)
+    """Return the addresses of all files that hold a byte, but for those about the data."""
+    root = f"hf://datasets/{repo_id}@{commit}"
+    files = [file for file in _hub(repo_id, commit).files(commit) if file.num_bytes]
     _sizes.update({f"{root}/{file.path}": file.num_bytes for file in files})
-    names = [file.path for file in files if file.num_bytes]
-    return [f"{root}/{name}" for name in names if name not in _ABOUT_THE_DATA]
+    return [f"{root}/{file.path}" for file in files if file.path not in _ABOUT_THE_DATA]
+
+
+def find(address: str) -> str | None:
+    """Return the address if it is that of a file."""
+    return address if address in _list(*split(address)[:2]) else None
 
 
 def list_below(address: str) -> list[str]:
-    """Return the addresses of all files below an address; not those about the data."""
-    asked = split(address)
-    return [path for path in _list(asked.repo_id, asked.revision) if path.startswith(f"{address}/")]
+    """Return the addresses of all files below an address."""
+    return [path for path in _list(*split(address)[:2]) if path.startswith(f"{address}/")]
 
 
 def list_matching(address: str) -> list[str]:
     """Return the addresses of the files that a glob means."""
     matches = glob_pattern(address)
-    asked = split(address)
-    return [path for path in _list(asked.repo_id, asked.revision) if matches.fullmatch(path)]
+    return [path for path in _list(*split(address)[:2]) if matches.fullmatch(path)]
 
 
 def stat(address: str) -> ObjectStat:
@@ -131,23 +99,20 @@ def read_range(address: str, start: int, stop: int) -> bytes:
 
 
 def _read(address: str, start: int, stop: int) -> Part:
-    asked = split(address)
-    hub = _hub(asked.repo_id, asked.revision)
-    data, _sizes[address] = hub.read(asked.path, asked.revision, start, stop)
+    repo_id, commit, path = split(address)
+    data, _sizes[address] = _hub(repo_id, commit).read(path, commit, start, stop)
     return data, stat(address)
 
 
+# The end of a file has the footer of parquet, which is read again for each of its units.
 _read_end = functools.lru_cache(maxsize=4)(_read)
-"""The same for the end of a file, where the footer of parquet is: all of its units need it."""
 
 
 class ObjectFile(object_file.ObjectFile):
     """A file on the hub; it is farther away than a store, so more of it is asked for ahead."""
 
     blocks_ahead = 3
-
-    def stat(self, address: str) -> ObjectStat:
-        return stat(address)
+    _stat = staticmethod(stat)
 
     def fetch(self, start: int, stop: int) -> "Future[Part]":
         read = _read_end if stop == stat(self.address).size else _read

@@ -81,7 +81,7 @@ class Estimate:
 
 @takes_keywords_of(Settings, but=Details.__dataclass_fields__)
 def estimate(
-    inputs: "Inputs",
+    inputs: Inputs,
     *,
     val_input: ValInput | None = None,
     workers: int | None = None,

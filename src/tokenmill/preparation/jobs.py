@@ -58,7 +58,7 @@ class JobReport:
 
 @takes_keywords_of(Settings, but=Details.__dataclass_fields__)
 def plan(
-    inputs: "Inputs",
+    inputs: Inputs,
     out_dir: Folder,
     *,
     val_input: ValInput | None = None,

@@ -43,7 +43,7 @@ from tokenmill.tokens.tokenizer import note_if_slow
 
 @takes_keywords_of(Settings, but=Details.__dataclass_fields__)
 def prepare(
-    inputs: "Inputs",
+    inputs: Inputs,
     out_dir: str | os.PathLike[str],
     *,
     val_input: ValInput | None = None,

@@ -83,7 +83,7 @@ class Training:
 
 @takes_keywords_of(Settings, but=(*NOT_TRAINING, *Details.__dataclass_fields__))
 def train_tokenizer(
-    inputs: "Inputs",
+    inputs: Inputs,
     out_dir: str | os.PathLike[str],
     *,
     vocab_size: int = 32768,

@@ -6,7 +6,7 @@ from typing import Any
 
 from tokenmill.errors import DownloadError
 from tokenmill.stores.objects import begin_part, read, stat, wrong_size
-from tokenmill.stores.store_requests import ObjectStat, Part
+from tokenmill.stores.store_requests import Part
 
 BLOCK_BYTES = 4 << 20
 
@@ -27,13 +27,14 @@ class ObjectFile(io.RawIOBase):
     """
 
     blocks_ahead = 1
+    _stat = staticmethod(stat)
 
     def __init__(
         self, address: str, etag: str = "", size: int | None = None, *, hashed: bool = False
     ) -> None:
         self.address = self.name = address
         self._hashed = hashed
-        self._known = self.stat(address)
+        self._known = self._stat(address)
         if size is not None and size != self._known.size:
             raise wrong_size(address, self._known.size, size)
         if etag and self._known.etag != etag:
@@ -47,9 +48,6 @@ class ObjectFile(io.RawIOBase):
         self._stop = self._known.size  # nothing after it is fetched ahead
         self._block = b""
         self._ahead: dict[int, Future[Part]] = {}  # the next blocks, where blocks follow
-
-    def stat(self, address: str) -> ObjectStat:
-        return stat(address)
 
     def readable(self) -> bool:
         return True

@@ -24,41 +24,32 @@ _ROWS = 1024  # that are written at a time
 _LOOKED_AT = 100  # strings of a list
 _TAKEN = (
     "give paths; or texts: a list or iterator of strings or of mappings, a data frame, an Arrow "
-    "table, a Hugging Face dataset"
+    'table, a Hugging Face dataset (of several splits, one: inputs["train"])'
 )
 
 
 def paths_or_texts(inputs: Any) -> Iterable[Any]:
-    """Return a list of paths as it is; anything that holds texts as one entry of a list.
+    """Return paths as they are; anything that holds texts as the one item of a list.
 
-    A list of strings holds texts if one of its first has a line break, or blanks and nothing of a
-    file name, and none is that of a file.
+    A list of strings holds texts if one of the first has a line break, or blanks and nothing of a
+    file name, and none names a file. An iterator of strings always does.
     """
-    if isinstance(inputs, Mapping):
-        names = ", ".join(map(repr, list(inputs)[:8]))[:80]
-        hint = 'inputs["train"] for a dataset of several splits, [inputs] for one document'
-        raise TypeError(f"inputs is a {_type(inputs)} with the keys {names}; pass {hint}")
     if hasattr(inputs, "__arrow_c_stream__") or _is_dataset(inputs):
         return [inputs]
-    if not isinstance(inputs, Iterable) or isinstance(inputs, bytes):
+    if not isinstance(inputs, Iterable) or isinstance(inputs, bytes | Mapping):
         raise TypeError(f"inputs is of the type {_type(inputs)}; {_TAKEN}")
-    if not isinstance(inputs, Sequence):
-        items = iter(inputs)
-        first = list(itertools.islice(items, 1))
-        if not first or isinstance(first[0], os.PathLike):
-            return itertools.chain(first, items)
-        if isinstance(first[0], str) and _names_a_file(first[0]):
-            raise ValueError(
-                f"the first text of inputs ({_type(inputs)}) is {first[0][:80]!r}, which names a "
-                "file; pass a list for paths"
-            )
-        return [itertools.chain(first, items)]
-    some = inputs[:_LOOKED_AT]
+    items = iter(inputs)
+    some = list(itertools.islice(items, _LOOKED_AT))
     strings = [item for item in some if isinstance(item, str)]
-    if any(isinstance(item, os.PathLike) for item in some) or not some:
-        return inputs
-    is_text = len(strings) < len(some) or any(map(_must_be_text, strings))
-    return [inputs] if is_text and not any(map(_names_a_file, strings)) else inputs
+    path = next(filter(_names_a_file, strings), None)
+    if path is not None and not isinstance(inputs, Sequence):
+        what = f"inputs ({_type(inputs)}) has the text {path[:80]!r}, which names a file"
+        raise ValueError(f"{what}; pass a list for paths")
+    is_text = not isinstance(inputs, Sequence) or len(strings) < len(some)
+    is_text = is_text or any(map(_must_be_text, strings))
+    if not some or path is not None or any(isinstance(item, os.PathLike) for item in some):
+        is_text = False
+    return [itertools.chain(some, items)] if is_text else itertools.chain(some, items)
 
 
 def _must_be_text(text: str) -> bool:
@@ -66,8 +57,7 @@ def _must_be_text(text: str) -> bool:
 
 
 def _names_a_file(text: str) -> bool:
-    is_short = len(text) < 4096 and "\0" not in text
-    return text == "-" or is_address(text) or (is_short and os.path.lexists(text))
+    return text == "-" or is_address(text) or os.path.lexists(text)
 
 
 def _is_dataset(data: Any) -> bool:
@@ -99,21 +89,20 @@ def json_lines(data: Any, rules: ReadRules) -> Iterator[bytes]:
 
 def _line(row: Any, rules: ReadRules, number: int) -> bytes:
     """Return one row as a line: fields that are not asked for keep their names, for errors."""
-    fields = rules.fields
-    if not isinstance(row, Mapping | str | NoneType) or (fields.is_template and isinstance(row, str)):
-        asks = f", and text_field asks for {fields.names}" if isinstance(row, str) else ""
-        what = f"item {number:,} of the input is of the type {_type(row)}{asks}"
-        raise BadInputError(what, hint='give strings, or mappings such as {"text": "..."}')
-    if not isinstance(row, Mapping):
+    if isinstance(row, str | NoneType):
         row = {rules.text_field: row}
-    names = {*fields.names, *(name.partition(".")[0] for name in fields.names)}
+    if not isinstance(row, Mapping):
+        what = f"item {number:,} of inputs or val_input is of the type {_type(row)}"
+        raise BadInputError(what, hint='give strings, or mappings such as {"text": "..."}')
+    fields = rules.fields.names
+    names = {*fields, *(name.partition(".")[0] for name in fields)}
     kept = {str(name): value if name in names else None for name, value in row.items()}
     try:
         return orjson.dumps(kept, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError as error:
         if "surrogates" in str(error):  # the reader says where, or repairs it
             return json.dumps(kept).encode() + b"\n"
-        raise BadInputError(f"item {number:,} of the input: {error}") from None
+        raise BadInputError(f"item {number:,} of inputs: {error}") from None
 
 
 def _batches(data: Any, rules: ReadRules) -> Iterator[Sequence[Any]]:
@@ -131,8 +120,7 @@ def _tables(data: Any, text_field: str) -> Iterator[Any]:
     try:
         import pyarrow
     except ImportError as error:
-        what = f"reading a {_type(data)}"
-        raise MissingExtraError(what, package="pyarrow", extra="parquet") from error
+        raise MissingExtraError(_type(data), package="pyarrow", extra="parquet") from error
     if not hasattr(data, "__arrow_c_stream__"):
         return iter(data.with_format("arrow").iter(_ROWS))
     try:

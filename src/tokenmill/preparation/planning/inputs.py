@@ -4,10 +4,11 @@ are first kept in a file."""
 import functools
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import xxhash
 
@@ -17,27 +18,16 @@ from tokenmill.base.human import plural
 from tokenmill.base.progress import Progress
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.planning.settings import Settings
-from tokenmill.preparation.workspace.work_folder import (
-    HUB_COMMITS,
-    STANDARD_INPUT,
-    Workspace,
-    is_ours,
-)
+from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace, is_ours
 from tokenmill.text.inputs.file_kind import CODE_SUFFIXES, lookalikes, suffixes
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.text.inputs.sources import count_suffixes, find_sources, in_order, search
 
-@runtime_checkable
-class ArrowStream(Protocol):
-    """A table of any library that gives its rows by Arrow's C stream interface."""
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
-
-
 Entry = Any
-"""A path, a glob, an address, `-`; or an object that holds texts: an iterable, a table."""
-Inputs = str | os.PathLike[str] | Iterable[Any] | ArrowStream
-ValInput = Inputs | Mapping[str, Inputs]
+"""A path, a glob, an address, `-`; or an object that holds texts."""
+Inputs = Any
+"""One entry or a list of them; texts are an iterable of strings or mappings, or an Arrow table."""
+ValInput = Any
 """Inputs for `val`; or several validation sets: {"code": ..., "law": ...}."""
 HeldOut = dict[str, list[Entry]]
 """Inputs for validation, by the name of their split."""
@@ -83,10 +73,10 @@ def find_inputs(
     sources: list[Source] = []
     if any(files.values()):
         if any(is_hub(entry) for entries in files.values() for entry in entries):
-            from tokenmill.hub.hub_inputs import pin_all
+            from tokenmill.hub.hub_inputs import pin
 
-            record = workspace.root / HUB_COMMITS
-            files = {split: pin_all(entries, record) for split, entries in files.items()}
+            pinned = partial(pin, record=workspace.hub_file)
+            files = {n: [pinned(e) if is_hub(e) else e for e in files[n]] for n in files}
         held_out_files = {split: files[split] for split in held_out}
         sources, skipped = search_inputs(files[None], settings, held_out_files)
         if skipped:
@@ -107,13 +97,8 @@ def search_inputs(
     inputs: Sequence[Entry], settings: Settings, held_out: Mapping[str, Sequence[Entry]]
 ) -> tuple[list[Source], list[str]]:
     """Return files by name, folder or glob, and paths that were skipped, such as datasets."""
-    return search(
-        inputs,
-        is_ours,
-        count_unreadable=settings.on_bad_input != "error",
-        held_out=held_out,
-        gitignore=settings.gitignore,
-    )
+    counts = {"count_unreadable": settings.on_bad_input != "error"}
+    return search(inputs, is_ours, **counts, held_out=held_out, gitignore=settings.gitignore)
 
 
 def _refuse_inside(out: Path, sources: list[Source]) -> None:

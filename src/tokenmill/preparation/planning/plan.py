@@ -18,7 +18,7 @@ import orjson
 from tokenmill.base.atomic import keep
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.planning.settings import Settings, list_other_settings
-from tokenmill.preparation.workspace.work_folder import HUB_COMMITS, Workspace, read_once
+from tokenmill.preparation.workspace.work_folder import Workspace, read_once
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
@@ -154,7 +154,7 @@ def begin(
             plan = replace(found, settings=plan.settings)  # what is done held no bad input
         else:
             kept = [os.path.basename(s.path) for s in plan.sources if workspace.holds(s.path)]
-            kept.append(HUB_COMMITS)
+            kept.append(workspace.hub_file.name)
             if not restart:
                 _refuse_other_work(plan, found, differences, tokenizer, kept)
                 say(f"starting over: {workspace.out_dir} holds work with other settings or inputs")

@@ -29,7 +29,6 @@ class SettingsKeywords(TypedDict, total=False):
     dedup: Literal["none", "lines", "documents"]
     separator: str | None
     text_field: str
-    gitignore: bool
     on_bad_input: Literal["error", "skip", "replace"]
 
 
@@ -50,6 +49,8 @@ class Details:
     long_line: int | None = None
     """Lines of more bytes are never duplicates, and a document of more may be encoded in pieces; by
     default 8 MiB."""
+    gitignore: bool | None = None
+    """Leave out what git ignores in folders and globs, which must be in a checkout."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -107,7 +108,7 @@ class Settings:
     """Field or column that holds the text in .jsonl, .csv, .parquet and .arrow; or several, as in
     '{title}\\n\\n{body}'."""
     gitignore: bool = False
-    """Leave out what git ignores in folders and globs: they must be in a checkout."""
+    """Leave out what git ignores in folders and globs, which must be in a checkout."""
     on_bad_input: Literal["error", "skip", "replace"] = "error"
     """What to do about text that cannot be read."""
     long_line: int = 8 << 20
@@ -143,10 +144,9 @@ class Settings:
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
-        values = {**asdict(self), "tokenizer": tokenizer}
-        if not self.gitignore:
-            del values["gitignore"]  # it says which files are read, and a manifest names them
-        return values
+        is_usual = {} if self.gitignore else {"gitignore"}  # it only says which files are read
+        values = {name: value for name, value in asdict(self).items() if name not in is_usual}
+        return {**values, "tokenizer": tokenizer}
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

@@ -132,7 +132,7 @@ def open_target(
             yield target
         return
     if is_hub(out_dir):
-        raise ValueError(f"{out_dir} can only be read; write to a folder, then `tokenmill upload` it")
+        raise ValueError(f"{out_dir} can only be read; write to a folder, then upload it")
     if run.work_dir is not None:
         raise ValueError(
             f"work_dir is {os.fspath(run.work_dir)}, but the work on a dataset in a folder is done "

@@ -24,7 +24,6 @@ from tokenmill.preparation.workspace.receipt_log import RECEIPTS, Receipt, Recei
 from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER
 
 STANDARD_INPUT = "standard-input"
-HUB_COMMITS = "hub-commits.json"
 _OUR_MANIFEST = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())
 WORTH_KEEPING_BYTES = 64 << 20
 """Cleaned text, hashes and ids of a preparation of other settings that are not thrown away."""
@@ -44,6 +43,7 @@ class Workspace:
         self.failed_file = self.root / "failed"
         self.published_file = self.root / "published"
         self.claim_file = self.root / "claim"
+        self.hub_file = self.root / "hub-commits.json"
         self._shared_file = self.root / "shared"
         self._under_way = self.root / "under-way"  # eight bytes per unit
 

@@ -9,7 +9,17 @@ from tokenmill.text.inputs.open_input import printable
 _COMMAND = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
 
 
-def files_of_checkout(folder: str) -> set[str]:
+def without_ignored(paths: list[str], folder: str, skipped: list[str]) -> list[str]:
+    """Return the paths in a folder that git does not ignore; the others are `skipped`."""
+    files = _files_of(folder)
+    if not (kept := [path for path in paths if path in files]):
+        what = f"git ignores all {len(paths):,} files found in {printable(os.path.abspath(folder))}"
+        raise PrepareError(what, hint="name files, or leave --gitignore out")
+    skipped += [path for path in paths if path not in files]
+    return kept
+
+
+def _files_of(folder: str) -> set[str]:
     """Return the paths of all files below a folder that are tracked, or new and not ignored."""
     base = os.path.abspath(folder)
     try:
@@ -24,4 +34,4 @@ def files_of_checkout(folder: str) -> set[str]:
         ) from error
     paths = [f"{base}/{os.fsdecode(name)}" for name in done.stdout.split(b"\0") if name]
     inside = [path.rstrip("/") for path in paths if os.path.isdir(path)]  # other checkouts in it
-    return {*paths}.union(*map(files_of_checkout, inside))
+    return {*paths}.union(*map(_files_of, inside))

@@ -14,6 +14,7 @@ import errno
 import os
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, BinaryIO, cast
 
 from tokenmill.base.address import is_address, is_hub
@@ -27,7 +28,6 @@ TABLES = ("parquet", "arrow")
 UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP)
 BLOCK_BYTES = 1 << 18  # compressed bytes read at a time
 BOMB_BYTES = 1 << 30
-REQUESTS_AT_ONCE = 16  # to a store
 BOMB_RATIO = 1000
 
 
@@ -42,12 +42,18 @@ class Source:
     size: int
     mtime_ns: int
     kind: str
-    """`text`, `jsonl`, `csv`, `parquet` or `arrow`; `tokens` for a split of a dataset that is decoded; or
-    `unreadable`, where that is to be counted."""
+    """`text`, `jsonl`, `csv`, `parquet` or `arrow`; `tokens` for a split of a dataset that is
+    decoded; or `unreadable`, where that is to be counted."""
     compression: str | None
     """None, `gzip`, `zstd`, `xz` or `bzip2`."""
     split: str | None = None
     """Validation set that the whole file is held out for; None for all other inputs."""
+
+    @property
+    def has_groups(self) -> bool:
+        """True for a table of which parts can be read: it is not packed, nor far away to map."""
+        is_far = self.kind == "arrow" and is_address(self.path)
+        return self.kind in TABLES and self.compression is None and not is_far
 
     def changed_after(self, moment: int) -> bool:
         """Return True if the file was written after this time, in nanoseconds."""
@@ -58,13 +64,8 @@ class Source:
 
 def _store_of(address: str) -> Any:
     """Return the module that reads what is at an address."""
-    if is_hub(address):
-        from tokenmill.hub import hub_inputs
-
-        return hub_inputs
-    from tokenmill.stores import object_file
-
-    return object_file
+    module = "hub.hub_inputs" if is_hub(address) else "stores.object_file"
+    return import_module(f"tokenmill.{module}")
 
 
 def stat(path: str) -> tuple[int, int]:

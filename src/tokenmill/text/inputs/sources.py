@@ -18,21 +18,15 @@ from tokenmill.base.address import check_address, is_address, is_hub
 from tokenmill.base.human import plural
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs.file_kind import HEAD_BYTES, detect_kind, is_taken, make_source, suffixes
-from tokenmill.text.inputs.open_input import (
-    REQUESTS_AT_ONCE,
-    UNREADABLE,
-    Source,
-    cannot_read,
-    printable,
-)
+from tokenmill.text.inputs.open_input import UNREADABLE, Source, cannot_read, printable
 
+REQUESTS_AT_ONCE = 16  # to a store
 Entry = str | os.PathLike[str]
 SkipFolder = Callable[[str], bool]
 # What datasets.save_to_disk writes next to the data, and next to the folders of several splits.
 _SAVED_DATASET = {"state.json", "dataset_info.json"}
 _SPLITS = "dataset_dict.json"
 _SHOWN = 80  # characters of what was given
-_LONGEST_PATH = 4096
 
 
 def find_sources(inputs: Entry | Sequence[Entry]) -> list[Source]:
@@ -63,7 +57,10 @@ def search(
             text = os.fspath(entry)
             paths = _expand(text, skipped, skip_folder)
             if gitignore and not is_address(text) and not os.path.isfile(text):
-                paths = _without_ignored(paths, text, skipped)
+                from tokenmill.text.inputs.checkout import without_ignored
+
+                folder = text if os.path.isdir(text) else _closest_folder(text)
+                paths = without_ignored(paths, folder, skipped)
             for path in paths:
                 if split is None and split_of.get(path) is not None:
                     continue
@@ -94,29 +91,14 @@ def _expand(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]
     return _matching(text, skipped, skip_folder)
 
 
-def _without_ignored(paths: list[str], text: str, skipped: list[str]) -> list[str]:
-    from tokenmill.text.inputs.checkout import files_of_checkout
-
-    files = files_of_checkout(text if os.path.isdir(text) else _closest_folder(text) or ".")
-    skipped += [path for path in paths if path not in files]
-    if not (kept := [path for path in paths if path in files]):
-        raise PrepareError(
-            f"git ignores all {plural(len(paths), 'file')} of {printable(text)}",
-            hint="leave gitignore out, or name files",
-        )
-    return kept
-
-
 def _expand_remote(text: str, skipped: list[str]) -> list[str]:
     objects: Any
+    paths: list[str]
     if is_hub(text):
         from tokenmill.hub import hub_inputs as objects
-
-        address = objects.pin(text)
     else:
         from tokenmill.stores import objects
-
-        address = check_address(text)
+    address = objects.pin(text) if is_hub(text) else check_address(text)
     if glob.has_magic(address):
         paths = objects.list_matching(address)
     elif not text.endswith("/") and objects.find(address) is not None:
@@ -135,8 +117,7 @@ def _expand_remote(text: str, skipped: list[str]) -> list[str]:
 
 
 def _matching(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]:
-    is_short = len(text) < _LONGEST_PATH
-    matches = glob.glob(text, recursive=True) if is_short else []  # noqa: PTH207 - sorted later
+    matches = glob.glob(text, recursive=True)  # noqa: PTH207 - sorted by name later
     paths = dict.fromkeys(os.path.abspath(path) for path in matches if not os.path.isdir(path))
     if not paths:
         raise _missing(text)
@@ -186,9 +167,11 @@ def _in_folder(folder: str, skipped: list[str], skip_folder: SkipFolder) -> list
         closed = [n for n in folders if n.startswith(".") or skip_folder(os.path.join(parent, n))]
         folders[:] = [name for name in folders if name not in closed]
         others += [os.path.join(parent, name) for name in closed]
-        about = _SAVED_DATASET if _SAVED_DATASET <= {*names} else ()
+        about = _SAVED_DATASET if {*names} >= _SAVED_DATASET else ()
         if _SPLITS in names:
-            raise _several_splits(parent, folders)
+            names = sorted(folders)
+            what = f"{printable(parent)} is a dataset of several splits: {', '.join(names)[:80]}"
+            raise PrepareError(what, hint=f"name the folder of one: {printable(parent)}/{names[0]}")
         for name in names:
             is_text = is_taken(name) and name not in about
             (paths if is_text else others).append(os.path.join(parent, name))
@@ -201,15 +184,6 @@ def _in_folder(folder: str, skipped: list[str], skip_folder: SkipFolder) -> list
         )
     skipped += sorted(others, key=os.fsencode)
     return paths
-
-
-def _several_splits(folder: str, splits: list[str]) -> PrepareError:
-    shown = printable(folder)
-    names = ", ".join(sorted(splits))[:80]
-    return PrepareError(
-        f"{shown} is a dataset of several splits ({names}), saved by datasets",
-        hint=f"name the folder of one, such as {shown}/train; another may be held out: val_input=",
-    )
 
 
 def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Source]:

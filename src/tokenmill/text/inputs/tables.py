@@ -3,13 +3,12 @@
 Arrow files are those of `datasets.save_to_disk` and of the IPC formats, stream and file.
 """
 
+import mmap
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import islice
 from typing import IO, Any
 
-from tokenmill.base.address import is_address
 from tokenmill.base.human import one_line
 from tokenmill.errors import MissingExtraError, PrepareError
 from tokenmill.text.inputs.open_input import InputStream, Source, bad_file, cannot_read, open_binary
@@ -25,7 +24,7 @@ class ParquetTable:
     def __init__(self, source: Source, file: IO[bytes]) -> None:
         import pyarrow.parquet
 
-        self._expect = getattr(file, "expect", None)
+        self._expect: Callable[[int, int], None] | None = getattr(file, "expect", None)
         self._file = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BLOCK_BYTES)
         self.schema = self._file.schema_arrow
         metadata = self._file.metadata
@@ -37,61 +36,51 @@ class ParquetTable:
         """Yield columns of some groups with the group, about `most` bytes of rows at a time."""
         columns = [".".join(path) for path in paths]
         if self._expect is not None:
-            self._read_ahead(self._groups[start:stop], set(columns))
+            _read_ahead(self._groups[start:stop], columns, self._expect)
         for group in range(start, stop):
             num_rows = _rows_in(most, self.sizes[group], self.rows[group])
             batches = self._file.iter_batches(num_rows, [group], columns, use_threads=False)
             yield from ((group, batch) for batch in batches)
 
-    def _read_ahead(self, groups: list[Any], names: set[str]) -> None:
-        """Announce the bytes from the first to the last column, if most of them will be read."""
-        chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-        chosen = [chunk for chunk in chunks if chunk.path_in_schema in names]
-        starts = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chosen]
-        sizes = [chunk.total_compressed_size for chunk in chosen]
-        stop = starts[-1] + sizes[-1] if chosen else 0
-        if chosen and 2 * sum(sizes) > stop - starts[0]:
-            self._expect(starts[0], stop)
-
 
 class ArrowTable:
-    """An Arrow IPC stream or file; its groups are record batches.
-
-    A local file is mapped, so that counting its batches reads only their headers. Any other is
-    read from its beginning to its end: it is one group.
-    """
+    """An Arrow IPC stream or file, mapped; its groups are record batches."""
 
     def __init__(self, source: Source, file: IO[bytes]) -> None:
-        import pyarrow
-
-        self._is_mapped = source.compression is None and not is_address(source.path)
-        self._file = pyarrow.memory_map(source.path) if self._is_mapped else file
-        self.schema = self._open().schema
-        self.rows = [batch.num_rows for batch in self._batches()] if self._is_mapped else [0]
-        self.sizes = [source.size // max(1, len(self.rows))] * len(self.rows)
-
-    def _open(self) -> Any:
         import pyarrow.ipc
 
-        self._file.seek(0)
-        is_file = self._file.read(6) == b"ARROW1"
-        self._file.seek(0)
-        return (pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(self._file)
-
-    def _batches(self) -> Iterator[Any]:
-        reader = self._open()
-        if hasattr(reader, "get_batch"):
-            return map(reader.get_batch, range(reader.num_record_batches))
-        return iter(reader)
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        data = pyarrow.BufferReader(pyarrow.py_buffer(mapped))
+        if mapped[:6] == b"ARROW1":
+            reader = pyarrow.ipc.open_file(data)
+            self._batch = reader.get_batch  # which may be compressed
+            num_batches = reader.num_record_batches
+        else:
+            reader = pyarrow.ipc.open_stream(data)
+            batches = list(reader)  # only their headers are read
+            self._batch = batches.__getitem__
+            num_batches = len(batches)
+        self.schema = reader.schema
+        self.rows = [self._batch(group).num_rows for group in range(num_batches)]
+        self.sizes = [source.size // num_batches] * num_batches if num_batches else []
 
     def read(self, start: int, stop: int, paths: Paths, most: int) -> Iterator[tuple[int, Any]]:
         """Yield columns of some groups with the group, about `most` bytes of rows at a time."""
-        last = stop if self._is_mapped else None
-        for group, batch in islice(enumerate(self._batches()), start, last):
-            chosen = batch.select(sorted({path[0] for path in paths}))
-            num_rows = _rows_in(most, chosen.nbytes, chosen.num_rows)
-            for at in range(0, chosen.num_rows, num_rows):
-                yield min(group, stop - 1), chosen.slice(at, num_rows)
+        for group in range(start, stop):
+            batch = self._batch(group).select(sorted({path[0] for path in paths}))
+            num_rows = _rows_in(most, batch.nbytes, batch.num_rows)
+            for at in range(0, batch.num_rows, num_rows):
+                yield group, batch.slice(at, num_rows)
+
+
+def _read_ahead(groups: list[Any], names: list[str], expect: Callable[[int, int], None]) -> None:
+    """Announce the bytes from the first column to the last one, if most of them will be read."""
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    chosen = [chunk for chunk in chunks if chunk.path_in_schema in names]
+    starts = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chosen]
+    sizes = [chunk.total_compressed_size for chunk in chosen]
+    if chosen and 2 * sum(sizes) > (stop := starts[-1] + sizes[-1]) - starts[0]:
+        expect(starts[0], stop)
 
 
 def _rows_in(most: int, size: int, num_rows: int) -> int:
@@ -102,8 +91,9 @@ def _rows_in(most: int, size: int, num_rows: int) -> int:
 def open_table(source: Source, spool_dir: str | None = None) -> Iterator[Any]:
     """Open the source as a ParquetTable or an ArrowTable.
 
-    Parquet is read from its end, which a compressed stream cannot be: it is unpacked into a file
-    without a name in `spool_dir`, or else where the system keeps temporary files.
+    Parquet is read from its end, which a compressed stream cannot be, and Arrow is mapped. So what
+    is packed, or far away, is brought to a file without a name in `spool_dir`, or else where the
+    system keeps temporary files.
     """
     try:
         import pyarrow
@@ -112,7 +102,7 @@ def open_table(source: Source, spool_dir: str | None = None) -> Iterator[Any]:
         raise MissingExtraError(reading, package="pyarrow", extra="parquet") from error
     with ExitStack() as stack:
         file: IO[bytes]
-        if source.compression is None:
+        if source.has_groups:
             file = stack.enter_context(open_binary(source.path))
         else:
             file = stack.enter_context(tempfile.TemporaryFile(dir=spool_dir))

@@ -2,20 +2,22 @@
 
 A text or JSONL file becomes ranges of bytes; where such a unit really begins and ends is found when
 it is read (`cut_pieces.py`), so planning a terabyte reads nothing but the footers of parquet files.
-Those become runs of row groups, Arrow files runs of record batches; a compressed file and a CSV file are one unit each, but a
-compressed text that is a large part of the input may be unpacked first, and is then cut too. Many
-small files are one unit together: any unit costs what reading a megabyte costs.
+Those become runs of row groups, and Arrow files runs of record batches; a compressed file and a CSV
+file are one unit each, but a compressed text that is a large part of the input may be unpacked
+first, and is then cut too. Many small files are one unit together: any unit costs what reading a
+megabyte costs.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from tokenmill.base.address import is_address
-from tokenmill.text.inputs.open_input import REQUESTS_AT_ONCE, TABLES, Source
+from tokenmill.text.inputs.open_input import TABLES, Source
 
 _SMALL_BYTES = 1 << 20  # a larger file is one unit: errors then name it
 _MOST_FILES = 10_000  # in one unit
+_OPENED_AT_ONCE = 16
 _UNPACKED = 32  # times the size of a compressed file, or more, but seldom
 _UNPACKED_OF_TEXT = 4  # the same of text
 _LARGE_SHARE = 16
@@ -88,7 +90,7 @@ def worth_unpacking(sources: Sequence[Source]) -> list[int]:
 
 def whole_file(source: Source) -> Unit:
     """Return a unit that is all of a file."""
-    if source.kind in TABLES and source.compression is None:
+    if source.has_groups:
         return _runs_of_row_groups(0, source, 1 << 62)[0]
     return Unit(0, 0, source.size)
 
@@ -124,15 +126,15 @@ def _together(group: list[Unit], size: int) -> Unit:
 
 
 def _runs_of_tables(sources: Sequence[Source], unit_bytes: int) -> dict[int, list[Unit]]:
-    """Return the units of every table; many that are far away are opened at a time."""
-    tables = {n: s for n, s in enumerate(sources) if s.kind in TABLES and s.compression is None}
-    args = (tables, tables.values(), [unit_bytes] * len(tables))
-    if not any(is_address(source.path) for source in tables.values()):
-        return dict(zip(tables, map(_runs_of_row_groups, *args), strict=True))
+    """Return the units of every table; many are opened at a time, for they may be far away."""
+    tables = {n: s for n, s in enumerate(sources) if s.has_groups}
+    if not tables:
+        return {}
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
-        return dict(zip(tables, pool.map(_runs_of_row_groups, *args), strict=True))
+    with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
+        cut = partial(_runs_of_row_groups, unit_bytes=unit_bytes)
+        return dict(zip(tables, pool.map(cut, tables, tables.values()), strict=True))
 
 
 def _runs_of_row_groups(number: int, source: Source, unit_bytes: int) -> list[Unit]:

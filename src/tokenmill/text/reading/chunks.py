@@ -176,7 +176,7 @@ class Chunk:
 
 
 class RowReader:
-    """Puts rows of CSV, parquet or Arrow into `chunk`; bad ones are errors, or are counted in it."""
+    """Puts rows of CSV or of tables into `chunk`; bad ones are errors, or are counted in it."""
 
     def __init__(self, source: Source, rules: ReadRules) -> None:
         self.source = source

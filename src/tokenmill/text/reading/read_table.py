@@ -21,7 +21,7 @@ def read_table(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     with open_table(source, rules.spool_dir) as table:
         reader = RowReader(source, rules)
         groups = len(table.sizes)
-        if source.compression:
+        if not source.has_groups:
             unit = Unit(unit.source, 0, groups)
         # Each group counts for an equal share of the file; its first chunk has all of it.
         ends = [source.size * group // max(1, groups) for group in range(groups + 1)]
