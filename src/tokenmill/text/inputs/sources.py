@@ -252,7 +252,7 @@ def _missing(text: str) -> PrepareError:
     shown = printable(text[:_SHOWN])[:_SHOWN]
     rest = f" and {len(text) - _SHOWN:,} characters more" if len(text) > _SHOWN else ""
     what = "no file matches" if glob.has_magic(text) else "no such file:"
-    what = f"{what} {shown!r}{rest}"
+    what = f"{what} '{shown}'{rest}"
     folder = _closest_folder(text)
     here = printable(folder) or "."
     try:
