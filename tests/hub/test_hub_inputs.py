@@ -12,6 +12,7 @@ from pathlib import Path
 import flat
 import numpy as np
 import pytest
+from hub.conftest import QUICK
 from preparation.oracle import SOURCE, hashes_of_files
 
 from tokenmill.errors import DownloadError, PrepareError, SettingsMismatchError
@@ -86,7 +87,8 @@ def test_the_shards_are_those_of_a_folder_and_the_commit_is_in_the_manifest(
     flat.prepare(address, tmp_path / "out", **SETTINGS)
 
     assert shards(tmp_path / "out") == expected
-    names = [f"hf://datasets/{REPO}@{commit}/data/{n}" for n in ("a.parquet", "b.parquet", "c.jsonl")]
+    folder = f"hf://datasets/{REPO}@{commit}/data"
+    names = [f"{folder}/{name}" for name in ("a.parquet", "b.parquet", "c.jsonl")]
     assert sources(tmp_path / "out") == names
     assert names[0] in (tmp_path / "out" / "README.md").read_text()
 
@@ -143,19 +145,13 @@ def test_a_killed_run_resumes_with_its_commit_after_the_branch_moved(
 
 @pytest.mark.parametrize("kind", ["status", "refuse", "short", "cut"])
 def test_a_request_that_fails_is_made_again(hub, files, expected, tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(hub_inputs, "Retry", lambda: flat_retry())
+    monkeypatch.setattr(hub_inputs, "Retry", lambda: QUICK)
     hub.commit(REPO, files)
     hub.fault("data/b.parquet", kind, times=2, at=5)
 
     flat.prepare(f"hf://datasets/{REPO}/data", tmp_path / "out", **SETTINGS)
 
     assert shards(tmp_path / "out") == expected
-
-
-def flat_retry():
-    from hub.conftest import QUICK
-
-    return QUICK
 
 
 @pytest.mark.parametrize(
@@ -180,7 +176,7 @@ def test_a_dataset_cannot_be_written_to_the_hub(tmp_path):
         flat.prepare([{"text": "a"}], f"hf://datasets/{REPO}")
 
 
-def test_the_command_reads_from_the_hub(hub, files, expected, tmp_path, run_cli=None):
+def test_the_command_reads_from_the_hub(hub, files, expected, tmp_path):
     hub.commit(REPO, files)
     words = ["prepare", f"hf://datasets/{REPO}/data", "-o", "out", "--tokenizer", "bytes"]
 

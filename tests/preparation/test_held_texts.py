@@ -18,7 +18,7 @@ from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.preparation.planning.held_texts import json_lines, paths_or_texts
 from tokenmill.text.reading.chunks import ReadRules
 
-TEXTS = [f'Document {i} says "hello".\nIts second line: \u00e9 \U0001f600 \\ {i}.' for i in range(2500)]
+TEXTS = [f'Document {i} says "hello".\nSecond line: \u00e9 \U0001f600 \\ {i}.' for i in range(2500)]
 SETTINGS = {"tokenizer": "bytes", "unit_bytes": 20_000, "workers": 1}
 
 
@@ -172,14 +172,14 @@ def test_a_template_joins_columns_of_a_table(tmp_path):
 
 
 BAD = {
-    "number": (5, TypeError, "inputs is of the type int; give paths; or texts"),
-    "bytes": (b"text", TypeError, "inputs is of the type bytes"),
+    "number": (5, TypeError, "inputs or val_input is of the type int; give paths; or texts"),
+    "bytes": (b"text", TypeError, "inputs or val_input is of the type bytes"),
     "dict of splits": ({"train": TEXTS}, TypeError, r"several splits, one: inputs\[.train.\]"),
     "empty list": ([], ValueError, "no input was given"),
     "empty iterator": (iter([]), ValueError, "no input was given"),
     "tuples": ([("a", 1)], BadInputError, "item 1 of inputs or val_input is of the type tuple"),
     "late number": ([*TEXTS, 7], BadInputError, "item 2,501 of inputs or val_input is .* int"),
-    "no field": ([{"text": "a"}, {"body": "b"}], BadInputError, "jsonl:2: no field 'text' in an ob"),
+    "no field": ([{"text": "a"}, {"body": "b"}], BadInputError, "jsonl:2: no field 'text' in an"),
     "null": (["a b", None], BadInputError, "jsonl:2: field 'text' is null"),
     "bytes in a row": ([{"text": b"a"}], BadInputError, "item 1 of inputs: .*bytes"),
     "half a pair": (["a \ud800"], BadInputError, "jsonl:1: not JSON"),

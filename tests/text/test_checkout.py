@@ -48,11 +48,11 @@ def test_a_file_that_is_named_is_taken(checkout):
 
 
 def test_what_is_all_ignored_or_no_checkout_is_an_error(checkout, tmp_path):
-    with pytest.raises(PrepareError, match="git ignores all 1 files found in .*build"):
+    with pytest.raises(PrepareError, match=r"git ignores all 1 files found in .*build"):
         names(checkout / "build")
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "a.txt").write_text("a")
-    with pytest.raises(PrepareError, match="git cannot list the files of .*plain"):
+    with pytest.raises(PrepareError, match=r"git cannot list the files of .*plain"):
         names(tmp_path / "plain")
 
 

@@ -16,7 +16,7 @@ from tokenmill.text.reading.read import read_unit
 pyarrow = pytest.importorskip("pyarrow")
 ipc = pytest.importorskip("pyarrow.ipc")
 pq = pytest.importorskip("pyarrow.parquet")
-ROWS = [{"id": i, "title": f"Title {i}", "body": f"body\u00e9 {i} " * (i % 7 + 1)} for i in range(900)]
+ROWS = [{"id": i, "title": f"Title {i}", "body": f"\u00e9 {i} " * (i % 7 + 1)} for i in range(900)]
 TEMPLATE = "{title}\n\n{body}"
 JOINED = [f"{row['title']}\n\n{row['body']}".encode() for row in ROWS]
 

@@ -85,9 +85,9 @@ def split_val_input(args: Sequence[str]) -> tuple[list[str], list[list[str]]]:
 def run_command(out_dir: str, estimate: bool, **options: Any) -> Outcome:
     """Tokenize text files into a new dataset at OUT.
 
-    INPUT may be files, folders or quoted globs: .txt, .jsonl, .csv, .parquet, also .gz, .zst, .xz
-    and .bz2; and - for standard input, alone or among them. A preparation that was stopped
-    resumes when the same command is given again.
+    INPUT may be files, folders or quoted globs: .txt, .jsonl, .csv, .parquet, .arrow, also .gz,
+    .zst, .xz and .bz2, also at hf://datasets/OWNER/NAME; and - for standard input, alone or among
+    them. A preparation that was stopped resumes when the same command is given again.
 
     The text is left as it is: the tokens are those of the bytes that are read. --clean and --dedup
     change that.

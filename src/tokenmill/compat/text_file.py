@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tokenmill import dataset
-from tokenmill.base.text_record import is_made_from
+from tokenmill.base.hashing import is_made_from
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError
 from tokenmill.tokens import load_tokenizer

@@ -183,10 +183,7 @@ class Hub:
             yield answer
 
     def read(self, path: str, commit: str, start: int, stop: int) -> tuple[bytes, int]:
-        """Return the bytes start..stop of a file of a commit, and the size of the file."""
-        return self.ask(self._read_once, path, commit, start, stop, about=f"{path} of {self}")
-
-    def _read_once(self, path: str, commit: str, start: int, stop: int) -> tuple[bytes, int]:
+        """Try once to read the bytes start..stop of a file; return them and the file's size."""
         with self._body(path, commit, Range=f"bytes={start}-{stop - 1}") as answer:
             data: bytes = answer.read()
             sent, _, size = answer.headers.get("content-range", "").partition("/")

@@ -41,10 +41,7 @@ def split(address: str) -> tuple[str, str, str]:
 
 
 def pin(address: str, record: Path | None = None) -> str:
-    """Return the address with the commit that its revision names now.
-
-    `record` is a file with the commits that a preparation found: when it resumes, they hold.
-    """
+    """Return the address with a commit: that of now, or in `record`, of when a run was started."""
     repo_id, revision, path = split(address)
     commits = orjson.loads(record.read_bytes()) if record and record.exists() else {}
     asked = f"{repo_id}@{revision}"
@@ -62,7 +59,6 @@ def _hub(repo_id: str, revision: str) -> Hub:
 
 @functools.lru_cache
 def _list(repo_id: str, commit: str) -> list[str]:
-    """Return the addresses of all files that hold a byte, but for those about the data."""
     root = f"hf://datasets/{repo_id}@{commit}"
     files = [file for file in _hub(repo_id, commit).files(commit) if file.num_bytes]
     _sizes.update({f"{root}/{file.path}": file.num_bytes for file in files})
@@ -100,7 +96,8 @@ def read_range(address: str, start: int, stop: int) -> bytes:
 
 def _read(address: str, start: int, stop: int) -> Part:
     repo_id, commit, path = split(address)
-    data, _sizes[address] = _hub(repo_id, commit).read(path, commit, start, stop)
+    hub = _hub(repo_id, commit)
+    data, _sizes[address] = hub.ask(hub.read, path, commit, start, stop, about=address)
     return data, stat(address)
 
 

@@ -18,10 +18,10 @@ import numpy as np
 import orjson
 
 from tokenmill.base.atomic import rename_durably, write_atomically
+from tokenmill.base.hashing import is_made_from, record_of
 from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import checks_arguments
 from tokenmill.base.suggest import one_of
-from tokenmill.base.text_record import is_made_from, record_of
 from tokenmill.errors import (
     BadInputError,
     LockedError,

@@ -21,8 +21,7 @@ from tokenmill.base.human import one_line
 from tokenmill.errors import BadInputError, FormatError, TokenmillError
 from tokenmill.tokens.vocabulary import PROBE, Ends, GivenIds, Ids, Vocabulary, fingerprint
 
-MOST_LITERALS = 8  # special tokens that are looked for in texts
-LITERAL = "literal "
+LITERAL = "literal "  # begins the names of counts of special tokens
 EncodeBatch = Callable[[Sequence[bytes]], tuple[Ids, Ends]]
 
 
@@ -152,7 +151,7 @@ def count_literals(tokenizer: Tokenizer, texts: Sequence[bytes]) -> Counter[str]
     """Count the first special tokens where texts spell them out, by LITERAL and the spelling."""
     names = dict.fromkeys(filter(None, [tokenizer.end_of_text, *tokenizer.special_ids]))
     counts: Counter[str] = Counter()
-    for name in itertools.islice(names, MOST_LITERALS):
+    for name in itertools.islice(names, 8):
         literal = name.encode()
         # One byte is looked for first: most texts do not have it, and that is soon known.
         counts[LITERAL + name] = sum(text.count(literal) for text in texts if literal[:1] in text)
@@ -161,12 +160,11 @@ def count_literals(tokenizer: Tokenizer, texts: Sequence[bytes]) -> Counter[str]
 
 def note_on_literals(counts: Mapping[str, int]) -> list[str]:
     """Return a sentence for each special token that was counted."""
-    found = {name.removeprefix(LITERAL): counts[name] for name in counts if LITERAL in name}
+    names = [name.removeprefix(LITERAL) for name in counts if LITERAL in name and counts[name]]
     return [
-        f"kept as text: {number:,} times {name!r}, a special token of the tokenizer; to end "
+        f"kept as text: {counts[LITERAL + name]:,} times {name!r}, a special token; to end "
         f"documents there, pass separator={name!r} to `tokenmill prepare` or `pretokenize`"
-        for name, number in found.items()
-        if number
+        for name in names
     ]
 
 

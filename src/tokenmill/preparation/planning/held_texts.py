@@ -14,8 +14,9 @@ from typing import Any
 import orjson
 
 from tokenmill.base.address import is_address
-from tokenmill.errors import BadInputError, MissingExtraError
+from tokenmill.errors import BadInputError
 from tokenmill.text.inputs.file_kind import suffixes
+from tokenmill.text.inputs.tables import pyarrow_for
 from tokenmill.text.reading.bad_input import NotReadableError
 from tokenmill.text.reading.chunks import ReadRules
 from tokenmill.text.reading.read_table import find_column
@@ -34,10 +35,10 @@ def paths_or_texts(inputs: Any) -> Iterable[Any]:
     A list of strings holds texts if one of the first has a line break, or blanks and nothing of a
     file name, and none names a file. An iterator of strings always does.
     """
-    if hasattr(inputs, "__arrow_c_stream__") or _is_dataset(inputs):
+    if _is_table(inputs):
         return [inputs]
     if not isinstance(inputs, Iterable) or isinstance(inputs, bytes | Mapping):
-        raise TypeError(f"inputs is of the type {_type(inputs)}; {_TAKEN}")
+        raise TypeError(f"inputs or val_input is of the type {_type(inputs)}; {_TAKEN}")
     items = iter(inputs)
     some = list(itertools.islice(items, _LOOKED_AT))
     strings = [item for item in some if isinstance(item, str)]
@@ -45,11 +46,11 @@ def paths_or_texts(inputs: Any) -> Iterable[Any]:
     if path is not None and not isinstance(inputs, Sequence):
         what = f"inputs ({_type(inputs)}) has the text {path[:80]!r}, which names a file"
         raise ValueError(f"{what}; pass a list for paths")
-    is_text = not isinstance(inputs, Sequence) or len(strings) < len(some)
-    is_text = is_text or any(map(_must_be_text, strings))
-    if not some or path is not None or any(isinstance(item, os.PathLike) for item in some):
-        is_text = False
-    return [itertools.chain(some, items)] if is_text else itertools.chain(some, items)
+    are_paths = not some or path is not None or any(isinstance(i, os.PathLike) for i in some)
+    are_strings = isinstance(inputs, Sequence) and len(strings) == len(some)
+    if are_paths or (are_strings and not any(map(_must_be_text, strings))):
+        return itertools.chain(some, items)
+    return [itertools.chain(some, items)]
 
 
 def _must_be_text(text: str) -> bool:
@@ -60,15 +61,15 @@ def _names_a_file(text: str) -> bool:
     return text == "-" or is_address(text) or os.path.lexists(text)
 
 
-def _is_dataset(data: Any) -> bool:
-    """Return True for `datasets.Dataset`, unless a function of its owner makes its rows."""
-    is_one = all(hasattr(data, name) for name in ("with_format", "iter", "__len__", "format"))
-    return is_one and data.format["type"] != "custom"
+def _is_table(data: Any) -> bool:
+    """Return True for what gives Arrow tables: also `datasets.Dataset`, but not by a transform."""
+    names = ("with_format", "iter", "__len__", "format")
+    is_dataset = all(hasattr(data, name) for name in names) and data.format["type"] != "custom"
+    return is_dataset or hasattr(data, "__arrow_c_stream__")
 
 
 def _type(value: Any) -> str:
-    kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    return f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
 
 
 def json_lines(data: Any, rules: ReadRules) -> Iterator[bytes]:
@@ -106,7 +107,7 @@ def _line(row: Any, rules: ReadRules, number: int) -> bytes:
 
 
 def _batches(data: Any, rules: ReadRules) -> Iterator[Sequence[Any]]:
-    if hasattr(data, "__arrow_c_stream__") or _is_dataset(data):
+    if _is_table(data):
         for table in _tables(data, rules.text_field):
             yield from _rows_of(table, rules, _type(data))
         return
@@ -117,10 +118,7 @@ def _batches(data: Any, rules: ReadRules) -> Iterator[Sequence[Any]]:
 
 def _tables(data: Any, text_field: str) -> Iterator[Any]:
     """Return tables, or record batches; a single column has the name that is asked for."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingExtraError(_type(data), package="pyarrow", extra="parquet") from error
+    pyarrow = pyarrow_for(f"reading {_type(data)}")
     if not hasattr(data, "__arrow_c_stream__"):
         return iter(data.with_format("arrow").iter(_ROWS))
     try:

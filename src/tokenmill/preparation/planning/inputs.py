@@ -1,12 +1,10 @@
-"""The texts that a preparation reads: files, folders, globs; standard input, and texts in memory,
-are first kept in a file."""
+"""The texts that a preparation reads: in files, or kept in one, as standard input is."""
 
 import functools
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +21,9 @@ from tokenmill.text.inputs.file_kind import CODE_SUFFIXES, lookalikes, suffixes
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.text.inputs.sources import count_suffixes, find_sources, in_order, search
 
-Entry = Any
-"""A path, a glob, an address, `-`; or an object that holds texts."""
-Inputs = Any
-"""One entry or a list of them; texts are an iterable of strings or mappings, or an Arrow table."""
+Entry = Inputs = Any
+"""A path, glob, address, or `-`; or what holds texts: an iterable of strings or mappings, a table.
+Inputs are one entry, or a list of paths."""
 ValInput = Any
 """Inputs for `val`; or several validation sets: {"code": ..., "law": ...}."""
 HeldOut = dict[str, list[Entry]]
@@ -72,17 +69,13 @@ def find_inputs(
     files = {split: [entry for entry in wanted[split] if is_file(entry)] for split in wanted}
     sources: list[Source] = []
     if any(files.values()):
-        if any(is_hub(entry) for entries in files.values() for entry in entries):
-            from tokenmill.hub.hub_inputs import pin
-
-            pinned = partial(pin, record=workspace.hub_file)
-            files = {n: [pinned(e) if is_hub(e) else e for e in files[n]] for n in files}
+        files = {split: [_pin(entry, workspace) for entry in files[split]] for split in files}
         held_out_files = {split: files[split] for split in held_out}
         sources, skipped = search_inputs(files[None], settings, held_out_files)
         if skipped:
             progress.say(
                 f"skipped {plural(len(skipped), 'path')} that do not look like text, or hold a "
-                f"dataset (such as {skipped[0]!r}): {count_suffixes(skipped)}; to read them, name "
+                f"dataset: {count_suffixes(skipped)} (such as {skipped[0]!r}); to read them, name "
                 "the files, or a glob"
             )
     _refuse_inside(out, sources)
@@ -93,12 +86,20 @@ def find_inputs(
     return in_order(sources) if kept else sources
 
 
+def _pin(entry: Entry, workspace: Workspace) -> Entry:
+    if not is_hub(entry):
+        return entry
+    from tokenmill.hub.hub_inputs import pin
+
+    return pin(entry, workspace.hub_file)
+
+
 def search_inputs(
     inputs: Sequence[Entry], settings: Settings, held_out: Mapping[str, Sequence[Entry]]
 ) -> tuple[list[Source], list[str]]:
     """Return files by name, folder or glob, and paths that were skipped, such as datasets."""
-    counts = {"count_unreadable": settings.on_bad_input != "error"}
-    return search(inputs, is_ours, **counts, held_out=held_out, gitignore=settings.gitignore)
+    options = {"count_unreadable": settings.on_bad_input != "error"}
+    return search(inputs, is_ours, **options, held_out=held_out, gitignore=settings.gitignore)
 
 
 def _refuse_inside(out: Path, sources: list[Source]) -> None:

@@ -144,9 +144,8 @@ class Settings:
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
-        is_usual = {} if self.gitignore else {"gitignore"}  # it only says which files are read
-        values = {name: value for name, value in asdict(self).items() if name not in is_usual}
-        return {**values, "tokenizer": tokenizer}
+        values = {**asdict(self), "tokenizer": tokenizer}
+        return values if self.gitignore else {n: values[n] for n in values if n != "gitignore"}
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

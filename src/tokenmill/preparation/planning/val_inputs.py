@@ -23,8 +23,8 @@ def name_of_split(name: str) -> str:
     """Return `val_code` for the name `code`; `val` and `val_code` are names already."""
     if name == "val":
         return name
-    short = name.removeprefix("val_")
-    if not _NAME.fullmatch(short) or short in ("train", "all"):
+    short = str(name).removeprefix("val_")
+    if not isinstance(name, str) or not _NAME.fullmatch(short) or short in ("train", "all"):
         raise ValueError(
             f"val_input: {name!r} cannot name a validation set; a name has up to 40 of a-z, 0-9 "
             "and _, such as code, and makes the split val_code"

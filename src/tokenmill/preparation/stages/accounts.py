@@ -48,7 +48,6 @@ class PreparationOutcome:
     repeated_lines: list[str]
     """The first lines that were left out, being there before."""
     counts: Mapping[str, int]
-    """Sums of what the units counted."""
     bytes_read: int = 0
     """Bytes of input that this run encoded."""
 

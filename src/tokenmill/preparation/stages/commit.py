@@ -18,7 +18,6 @@ from tokenmill.base.atomic import new_file, sync_file, sync_folder, write_atomic
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
-from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.manifest import FileEntry, Manifest, SourceEntry, SplitEntry, TokenizerEntry
 
@@ -190,9 +189,7 @@ def _input_words(plan: Plan, split: str | None) -> list[str]:
     odd = re.compile(rb"-" if split is None else rb"-|\w*=")
     paths = [os.fsdecode(b"./" + name if odd.match(name) else name) for name in names]
     words = [
-        "-"
-        if plan.workspace.holds(source.path) and path.startswith(STANDARD_INPUT)
-        else _shell_word(path)
+        "-" if plan.workspace.holds(source.path) else _shell_word(path)
         for source, path in zip(sources, paths, strict=False)
     ]
     if len(sources) > 8:

@@ -13,8 +13,7 @@ def without_ignored(paths: list[str], folder: str, skipped: list[str]) -> list[s
     """Return the paths in a folder that git does not ignore; the others are `skipped`."""
     files = _files_of(folder)
     if not (kept := [path for path in paths if path in files]):
-        what = f"git ignores all {len(paths):,} files found in {printable(os.path.abspath(folder))}"
-        raise PrepareError(what, hint="name files, or leave --gitignore out")
+        raise PrepareError(f"git ignores all {len(paths):,} files found in {printable(folder)}")
     skipped += [path for path in paths if path not in files]
     return kept
 
@@ -24,12 +23,10 @@ def _files_of(folder: str) -> set[str]:
     base = os.path.abspath(folder)
     try:
         done = subprocess.run(["git", "-C", base, *_COMMAND], capture_output=True, check=True)
-    except FileNotFoundError as error:
-        raise PrepareError("gitignore=True needs the command git", hint="install git") from error
-    except subprocess.CalledProcessError as error:
-        lines = os.fsdecode(error.stderr).splitlines()
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = os.fsdecode(getattr(error, "stderr", None) or str(error)).partition("\n")[0]
         raise PrepareError(
-            f"git cannot list the files of {printable(base)}: {printable((lines or [''])[0])}",
+            f"git cannot list the files of {printable(base)}: {printable(said)}",
             hint="gitignore=True is for folders in a checkout; leave it out for others",
         ) from error
     paths = [f"{base}/{os.fsdecode(name)}" for name in done.stdout.split(b"\0") if name]

@@ -52,8 +52,8 @@ class Source:
     @property
     def has_groups(self) -> bool:
         """True for a table of which parts can be read: it is not packed, nor far away to map."""
-        is_far = self.kind == "arrow" and is_address(self.path)
-        return self.kind in TABLES and self.compression is None and not is_far
+        is_near = self.kind == "parquet" or not is_address(self.path)
+        return self.kind in TABLES and self.compression is None and is_near
 
     def changed_after(self, moment: int) -> bool:
         """Return True if the file was written after this time, in nanoseconds."""

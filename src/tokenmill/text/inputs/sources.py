@@ -23,9 +23,8 @@ from tokenmill.text.inputs.open_input import UNREADABLE, Source, cannot_read, pr
 REQUESTS_AT_ONCE = 16  # to a store
 Entry = str | os.PathLike[str]
 SkipFolder = Callable[[str], bool]
-# What datasets.save_to_disk writes next to the data, and next to the folders of several splits.
+# What datasets.save_to_disk writes next to the data.
 _SAVED_DATASET = {"state.json", "dataset_info.json"}
-_SPLITS = "dataset_dict.json"
 _SHOWN = 80  # characters of what was given
 
 
@@ -46,8 +45,7 @@ def search(
 
     A file that is missing or not readable is an error, or with `count_unreadable` a source of
     kind `unreadable` and size 0. `held_out` are inputs for validation, by the name of their split;
-    a file that `inputs` name as well is held out. With `gitignore`, what git ignores in folders and
-    globs is skipped.
+    a file that `inputs` name as well is held out. `gitignore` skips what git ignores, if not named.
     """
     skipped: list[str] = []
     given_by: dict[str, str] = {}
@@ -168,7 +166,7 @@ def _in_folder(folder: str, skipped: list[str], skip_folder: SkipFolder) -> list
         folders[:] = [name for name in folders if name not in closed]
         others += [os.path.join(parent, name) for name in closed]
         about = _SAVED_DATASET if {*names} >= _SAVED_DATASET else ()
-        if _SPLITS in names:
+        if "dataset_dict.json" in names:
             names = sorted(folders)
             what = f"{printable(parent)} is a dataset of several splits: {', '.join(names)[:80]}"
             raise PrepareError(what, hint=f"name the folder of one: {printable(parent)}/{names[0]}")

@@ -1,7 +1,4 @@
-"""Parquet and Arrow files, opened by pyarrow as groups of rows: row groups, or record batches.
-
-Arrow files are those of `datasets.save_to_disk` and of the IPC formats, stream and file.
-"""
+"""Parquet and Arrow (IPC stream or file), opened by pyarrow as groups of rows."""
 
 import mmap
 import tempfile
@@ -13,8 +10,7 @@ from tokenmill.base.human import one_line
 from tokenmill.errors import MissingExtraError, PrepareError
 from tokenmill.text.inputs.open_input import InputStream, Source, bad_file, cannot_read, open_binary
 
-Paths = list[list[str]]
-"""Columns, each as the names that lead to it through structs."""
+Groups = Iterator[tuple[int, Any]]
 _BLOCK_BYTES = 1 << 20  # unpacked at a time
 
 
@@ -32,14 +28,17 @@ class ParquetTable:
         self.sizes = [group.total_byte_size for group in self._groups]  # uncompressed
         self.rows = [group.num_rows for group in self._groups]
 
-    def read(self, start: int, stop: int, paths: Paths, most: int) -> Iterator[tuple[int, Any]]:
+    def read(self, start: int, stop: int, columns: list[list[str]], most: int) -> Groups:
         """Yield columns of some groups with the group, about `most` bytes of rows at a time."""
-        columns = [".".join(path) for path in paths]
-        if self._expect is not None:
-            _read_ahead(self._groups[start:stop], columns, self._expect)
+        names = [".".join(path) for path in columns]
+        if self._expect and start < stop:
+            first = self._groups[start].column(0)
+            last = self._groups[stop - 1].column(self._groups[stop - 1].num_columns - 1)
+            end = last.data_page_offset + last.total_compressed_size
+            self._expect(first.dictionary_page_offset or first.data_page_offset, end)
         for group in range(start, stop):
             num_rows = _rows_in(most, self.sizes[group], self.rows[group])
-            batches = self._file.iter_batches(num_rows, [group], columns, use_threads=False)
+            batches = self._file.iter_batches(num_rows, [group], names, use_threads=False)
             yield from ((group, batch) for batch in batches)
 
 
@@ -64,27 +63,26 @@ class ArrowTable:
         self.rows = [self._batch(group).num_rows for group in range(num_batches)]
         self.sizes = [source.size // num_batches] * num_batches if num_batches else []
 
-    def read(self, start: int, stop: int, paths: Paths, most: int) -> Iterator[tuple[int, Any]]:
+    def read(self, start: int, stop: int, columns: list[list[str]], most: int) -> Groups:
         """Yield columns of some groups with the group, about `most` bytes of rows at a time."""
         for group in range(start, stop):
-            batch = self._batch(group).select(sorted({path[0] for path in paths}))
+            batch = self._batch(group).select(sorted({path[0] for path in columns}))
             num_rows = _rows_in(most, batch.nbytes, batch.num_rows)
             for at in range(0, batch.num_rows, num_rows):
                 yield group, batch.slice(at, num_rows)
 
 
-def _read_ahead(groups: list[Any], names: list[str], expect: Callable[[int, int], None]) -> None:
-    """Announce the bytes from the first column to the last one, if most of them will be read."""
-    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    chosen = [chunk for chunk in chunks if chunk.path_in_schema in names]
-    starts = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chosen]
-    sizes = [chunk.total_compressed_size for chunk in chosen]
-    if chosen and 2 * sum(sizes) > (stop := starts[-1] + sizes[-1]) - starts[0]:
-        expect(starts[0], stop)
-
-
 def _rows_in(most: int, size: int, num_rows: int) -> int:
     return max(1, min(1 << 16, most // max(1, size // max(1, num_rows))))
+
+
+def pyarrow_for(what: str) -> Any:
+    """Return the package, or raise the error that says how to install it."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingExtraError(what, package="pyarrow", extra="parquet") from error
+    return pyarrow
 
 
 @contextmanager
@@ -95,11 +93,7 @@ def open_table(source: Source, spool_dir: str | None = None) -> Iterator[Any]:
     is packed, or far away, is brought to a file without a name in `spool_dir`, or else where the
     system keeps temporary files.
     """
-    try:
-        import pyarrow
-    except ImportError as error:
-        reading = f"reading {source.kind}"
-        raise MissingExtraError(reading, package="pyarrow", extra="parquet") from error
+    pyarrow = pyarrow_for(f"reading {source.kind}")
     with ExitStack() as stack:
         file: IO[bytes]
         if source.has_groups:

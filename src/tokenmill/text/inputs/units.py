@@ -2,22 +2,19 @@
 
 A text or JSONL file becomes ranges of bytes; where such a unit really begins and ends is found when
 it is read (`cut_pieces.py`), so planning a terabyte reads nothing but the footers of parquet files.
-Those become runs of row groups, and Arrow files runs of record batches; a compressed file and a CSV
-file are one unit each, but a compressed text that is a large part of the input may be unpacked
-first, and is then cut too. Many small files are one unit together: any unit costs what reading a
-megabyte costs.
+Those become runs of row groups (of Arrow: record batches); a compressed file and a CSV file are one
+unit each, but a compressed text that is a large part of the input may be unpacked first, and is
+then cut too. Many small files are one unit together: any costs what reading a megabyte costs.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from tokenmill.text.inputs.open_input import TABLES, Source
 
 _SMALL_BYTES = 1 << 20  # a larger file is one unit: errors then name it
 _MOST_FILES = 10_000  # in one unit
-_OPENED_AT_ONCE = 16
 _UNPACKED = 32  # times the size of a compressed file, or more, but seldom
 _UNPACKED_OF_TEXT = 4  # the same of text
 _LARGE_SHARE = 16
@@ -60,10 +57,9 @@ def cut_into_units(
     if unit_bytes < 1:
         raise ValueError(f"unit_bytes is {unit_bytes}; it must be at least 1")
     units = []
-    runs = _runs_of_tables(sources, unit_bytes)
     for number, source in enumerate(sources):
-        if number in runs:
-            units += runs[number]
+        if source.has_groups:
+            units += _runs_of_row_groups(number, source, unit_bytes)
         elif source.compression is None and source.kind in ("text", "jsonl"):
             units += _ranges(number, source, unit_bytes)
         elif number in unpacked:
@@ -123,18 +119,6 @@ def group_small_files(
 def _together(group: list[Unit], size: int) -> Unit:
     first = group[0]
     return first if len(group) == 1 else Unit(first.source, 0, size, len(group))
-
-
-def _runs_of_tables(sources: Sequence[Source], unit_bytes: int) -> dict[int, list[Unit]]:
-    """Return the units of every table; many are opened at a time, for they may be far away."""
-    tables = {n: s for n, s in enumerate(sources) if s.has_groups}
-    if not tables:
-        return {}
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
-        cut = partial(_runs_of_row_groups, unit_bytes=unit_bytes)
-        return dict(zip(tables, pool.map(cut, tables, tables.values()), strict=True))
 
 
 def _runs_of_row_groups(number: int, source: Source, unit_bytes: int) -> list[Unit]:

@@ -27,8 +27,7 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """The documents of one unit of a JSONL file; no document is ever left open."""
     loads = orjson.loads
     field = rules.text_field
-    join = rules.fields.join if rules.fields.is_template else None
-    names = rules.fields.names
+    fields = rules.fields
     rules = replace(rules, cuts=None)  # a line is parsed whole
     for pieces, bytes_in in pieces_of(source, unit, rules, BySeparator(b"\n")):
         chunk = Chunk([], bytes_in=bytes_in)
@@ -41,10 +40,10 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
             lines[0] = lines[0][3:]  # of the file, not of the text in it
         try:
             rows = map(loads, lines)
-            if join is None:
+            if not fields.is_template:
                 chunk.texts = [row[field].encode() for row in rows]
             else:
-                chunk.texts = [join([row[name].encode() for name in names]) for row in rows]
+                chunk.texts = [fields.join([row[n].encode() for n in fields.names]) for row in rows]
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             _read_with_care(pieces, chunk, source, rules)
         chunk.drop_empty()
