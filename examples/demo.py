@@ -63,7 +63,7 @@ def train_and_sample() -> None:
     """The part that needs torch."""
     try:
         from tokenmill.train import sample, train
-        from tokenmill.train.metrics import points
+        from tokenmill.train.run_record import points
     except ImportError:
         say('torch is not installed; pip install "tokenmill[torch]" to see this part')
         return

@@ -20,8 +20,8 @@ from pathlib import Path
 from tokenmill.base.atomic import write_atomically
 from tokenmill.errors import TokenmillError
 from tokenmill.train import train
-from tokenmill.train.metrics import points
 from tokenmill.train.run_page import draw_losses
+from tokenmill.train.run_record import points
 
 EXAMPLE = Path(__file__).with_suffix(".json")
 

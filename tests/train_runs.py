@@ -86,13 +86,13 @@ def environ_of_ranks(count: int = 2) -> list[dict[str, str]]:
 
 def losses(run_dir: Path) -> list[tuple[int, float]]:
     """(step, loss) of all steps."""
-    from tokenmill.train.metrics import points  # only here: with it comes torch
+    from tokenmill.train.run_record import points  # only here: with it comes torch
 
     return points(run_dir / "metrics.jsonl", "loss")
 
 
 def val_losses(run_dir: Path) -> list[tuple[int, float]]:
     """(step, validation loss)."""
-    from tokenmill.train.metrics import points
+    from tokenmill.train.run_record import points
 
     return points(run_dir / "metrics.jsonl", "val_loss")

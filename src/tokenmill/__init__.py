@@ -7,8 +7,8 @@ files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py
 (anyone's files)                        (integers only)       batches/loader.py has this half
 
 conversion/, hub/ and look/ use both halves; edits/ and augment/ change what is served; compat/ has
-names that scripts already use; executors/ run tasks anywhere, stores/ reads and writes buckets.
-cli/ and pages/ show all of it; kernel/, base/ and errors.py are below it.
+names that scripts use, trainers/ fits other trainers; executors/ run tasks anywhere, stores/ reads
+and writes buckets. cli/, pages/ and metrics show all of it; kernel/, base/ and errors.py are below.
 """
 
 import importlib
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tokenmill.batches.loader import BatchLoader as BatchLoader
     from tokenmill.batches.mixture import Mixture as Mixture
     from tokenmill.conversion.convert import convert as convert
+    from tokenmill.conversion.write_tokens import write_tokens as write_tokens
     from tokenmill.dataset import TokenDataset as TokenDataset
     from tokenmill.dataset import from_array as from_array
     from tokenmill.dataset import open as open
@@ -55,10 +56,11 @@ _HOME_OF = {
     "train_tokenizer": "tokenmill.preparation.train_tokenizer",
     "upload": "tokenmill.hub",
     "verify": "tokenmill.look.check",
+    "write_tokens": "tokenmill.conversion.write_tokens",
 }
 __all__ = sorted([*_HOME_OF, "__version__"])
 _NAME_THERE = {"load_tokenizer": "load"}  # in a module that says the rest
-_PUBLIC_ROOMS = ("augment", "compat", "edits", "errors", "preparation", "torch", "train")
+_PUBLIC_ROOMS = ("augment", "compat", "edits", "errors", "metrics", "preparation", "torch", "train")
 
 
 def __getattr__(name: str) -> object:

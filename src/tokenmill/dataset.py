@@ -146,15 +146,15 @@ def _with_ids(
 
 
 def _known_tokenizer(given: Any) -> Any:
-    """Return the name or the file of a tokenizer as text, and an object as it is."""
+    """Return the name or the file of a tokenizer as text, and an object as one of ours."""
     if isinstance(given, os.PathLike):
         return os.fspath(given)
-    if given is None or isinstance(given, str) or hasattr(given, "fingerprint"):
+    is_ours = hasattr(given, "fingerprint") and not isinstance(given, TokenDataset)
+    if given is None or isinstance(given, str) or is_ours:
         return given
-    raise TypeError(
-        f"tokenizer is {given!r:.100}; expected the name or the file of one, or what "
-        'tokenmill.load_tokenizer("gpt2") returns'
-    )
+    from tokenmill.tokens import load_tokenizer
+
+    return load_tokenizer.load(given)
 
 
 def _token_id(name: str, token: int | str, tokenizer: Any) -> int:
@@ -264,6 +264,13 @@ class TokenDataset(TokenAxis):
             f"{plural(self.num_tokens, 'token')} {self.dtype.name} "
             f"in {plural(len(self.shards), 'shard')}>"
         )
+
+    def _repr_html_(self) -> str:
+        from tokenmill.base.notebook import facts
+
+        stored = f"{self.dtype.name} in {plural(len(self.shards), 'shard')}, {self.format}"
+        known = {"split": self.split, "tokens": self.num_tokens, "stored as": stored}
+        return facts(str(self.path), {**known, "vocabulary": self.stated_vocab_size})
 
     def __getstate__(self) -> dict[str, Any]:
         # Paths and settings travel; what is open, counted or loaded does not.

@@ -6,7 +6,7 @@ from augment import plain_augment as plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenmill import BatchLoader
+from tokenmill import BatchLoader, kernel
 from tokenmill.augment import DropTokens, FillInTheMiddle, MaskTokens, ReplaceTokens
 from tokenmill.augment.augmentation import Rows
 from tokenmill.augment.known_ids import KnownIds
@@ -171,6 +171,38 @@ def test_mask_is_the_plain_loop(rows, rate, keep, share):
             )  # fmt: skip
         assert np.array_equal(other.loss_mask, other.labels != -100)
         assert np.array_equal(other.targets[other.loss_mask], other.labels[other.loss_mask])
+
+
+@pytest.mark.skipif(kernel.compiled is None, reason="the loops are not compiled")
+@pytest.mark.parametrize("rows", ROWS)
+def test_without_the_kernel_rows_are_the_same(monkeypatch, rows):
+    augment = [
+        FillInTheMiddle(0.8, spm_rate=0.5, **IDS),
+        DropTokens(0.1),
+        ReplaceTokens(0.1),
+        MaskTokens(0.2, MASK, 0.1, 0.1),
+    ]
+    _, one = loaders_of(DATA, augment, rows)
+    made = [next(one) for _ in range(4)]
+    monkeypatch.setattr(kernel, "compiled", None)
+    _, other = loaders_of(DATA, augment, rows)
+
+    for batch in made:
+        again = next(other)
+        assert np.array_equal(again.tokens, batch.tokens)
+        assert np.array_equal(again.labels, batch.labels)
+
+
+@pytest.mark.parametrize("with_kernel", [True, False])
+def test_the_mask_may_be_the_first_id(monkeypatch, with_kernel):
+    monkeypatch.setattr(kernel, "compiled", kernel.compiled if with_kernel else None)
+    before, after = loaders_of(DATA, [MaskTokens(0.5, 0, 0.0, 0.0)], "windows")
+
+    one, other = next(before), next(after)
+
+    masked = other.tokens != one.tokens
+    assert masked.any()
+    assert not other.tokens[masked].any()
 
 
 @pytest.mark.parametrize("rows", ROWS)

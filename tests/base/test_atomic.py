@@ -16,6 +16,7 @@ from tokenmill.base.atomic import (
     keep,
     new_file,
     remove,
+    remove_whole,
     rename_durably,
     replace_folder,
     sync_descriptor,
@@ -204,6 +205,21 @@ def test_removing_a_link_leaves_what_it_points_to(tmp_path):
 
     remove(tmp_path / "folder")
     assert names(tmp_path) == []
+
+
+def test_a_folder_whose_removal_is_stopped_is_not_there_in_part(tmp_path, monkeypatch):
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / "model").touch()
+
+    def fail(*_, **options):
+        raise OSError("stopped")
+
+    monkeypatch.setattr(os, "unlink", fail)
+    with pytest.raises(OSError, match="stopped"):
+        remove_whole(folder)
+
+    assert all(map(is_temporary, names(tmp_path)))
 
 
 @pytest.mark.parametrize("name", [".a.tmp", "a.1-00000000.tmp", ".a.12-ab.tmp", ".a.1-0a1b2c3d.tm"])

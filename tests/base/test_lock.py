@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tokenmill.base.atomic import temporary_beside
 from tokenmill.base.lock import (
     hold_lock,
     is_held,
@@ -133,3 +134,18 @@ def test_whoever_makes_a_file_keeps_others_from_it_until_it_is_made(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     assert os.listdir(tmp_path) == []
+
+
+def test_only_what_was_begun_a_day_ago_is_removed(tmp_path):
+    path = tmp_path / "index.bin"
+    old, new = (temporary_beside(path) for _ in range(2))
+    other = tmp_path / ".index.bin.mine.tmp"  # a name that we do not give
+    for begun in (old, new, other):
+        begun.write_bytes(b"half")
+    for begun in (old, other):
+        os.utime(begun, (0, 0))
+
+    with wait_for_others(path):
+        pass
+
+    assert set(tmp_path.iterdir()) == {new, other}

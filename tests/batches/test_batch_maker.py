@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tokenmill import BatchLoader, Mixture
-from tokenmill.batches import BatchForm
+from tokenmill.batches import BatchForm, batch_maker
+from tokenmill.batches.batch_maker import BatchMaker
 from tokenmill.dataset import from_array
 
 FIELDS = ["document_ids", "positions", "loss_mask", "cu_seqlens"]
@@ -111,3 +112,20 @@ def test_batches_use_the_memory_of_those_before_them():
         check=True,
     )
     assert float(done.stdout) < 10
+
+
+def test_where_reading_is_slow_no_batch_is_made_that_was_not_asked_for(monkeypatch):
+    monkeypatch.setattr(batch_maker, "SECONDS_AT_ONCE", 0.0)
+    made = []
+    make = BatchMaker._make
+
+    def count(self, steps, located, low, high):
+        made.append(high - low)
+        return make(self, steps, located, low, high)
+
+    monkeypatch.setattr(BatchMaker, "_make", count)
+    loader = BatchLoader(ONE, batch_size=3, block_size=16, form=BatchForm(prefetch=0))
+    for _ in range(20):
+        next(loader)
+
+    assert made == [1] * 20

@@ -1,5 +1,6 @@
 """State saved before every batch, each restored elsewhere: the rest is the uninterrupted run."""
 
+import itertools
 import json
 
 import numpy as np
@@ -119,17 +120,44 @@ def test_the_end_of_an_epoch_announced_by_a_trainer_gives_no_empty_epoch():
     assert [batch.tokens.tolist() for batch in resumed] == second
 
 
-def test_set_epoch_in_the_middle_of_anything_changes_nothing():
-    plain, disturbed = ranks_of("shuffle", 1, 4, epochs=1) + ranks_of("shuffle", 1, 4, epochs=1)
-    expected = [batch.tokens.tolist() for batch in plain]
-    rows = []
-    for batch in disturbed:
-        rows.append(batch.tokens.tolist())
-        for epoch in (0, 1, 5):
-            if len(rows) < len(expected):
-                disturbed.set_epoch(epoch)
+def test_set_epoch_begins_a_pass_and_leaves_the_present_one_alone():
+    plain, asked = ranks_of("shuffle", 1, 4, epochs=1) + ranks_of("shuffle", 1, 4, epochs=1)
+    first, second, third = ([batch.tokens.tolist() for batch in plain] for _ in range(3))
 
-    assert rows == expected
+    assert next(asked).tokens.tolist() == first[0]
+    asked.set_epoch(0)
+    assert [batch.tokens.tolist() for batch in asked] == first[1:]
+    asked.set_epoch(0)
+    assert [batch.tokens.tolist() for batch in asked] == first
+    asked.set_epoch(2)
+    assert next(asked).tokens.tolist() == third[0]
+    asked.set_epoch(1)
+    assert [batch.tokens.tolist() for batch in asked] == second
+    with pytest.raises(IndexError, match="epoch is -1"):
+        asked.set_epoch(-1)
+
+
+def test_an_endless_loader_has_one_pass():
+    plain, asked = ranks_of("shuffle", 1, 4) + ranks_of("shuffle", 1, 4)
+
+    for epoch in range(20):
+        asked.set_epoch(epoch)
+        assert next(asked).tokens.tolist() == next(plain).tokens.tolist()
+
+
+@pytest.mark.parametrize("epochs", [None, 1])
+def test_the_state_that_comes_with_a_batch_resumes_at_it(epochs):
+    """A loop that fetches one batch ahead saves the state of the batch that it holds."""
+    loader = ranks_of("shuffle", 1, 4, epochs=epochs)[0]
+    pairs = list(itertools.islice(loader.with_state(), 30))
+    if epochs:
+        pairs += loader.with_state()  # the next pass
+
+    for batch, state in pairs:
+        resumed = ranks_of("shuffle", 1, 4, epochs=epochs)[0]
+        resumed.load_state_dict(through_json(state))
+        assert next(resumed).tokens.tolist() == batch.tokens.tolist()
+    assert len({state["samples"] for _, state in pairs}) == len(pairs)
 
 
 def test_steps_continue_counting_where_a_run_of_the_same_size_stopped():

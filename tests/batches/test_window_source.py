@@ -67,7 +67,9 @@ def test_grain_reads_it_as_a_source():
 
 
 def test_torch_reads_it_as_a_map_style_dataset():
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch.utils.data")  # `torch` alone may be found: tests/torch
+    import torch
+
     windows = BatchLoader(numbered(24 * BLOCK + 1), block_size=BLOCK).windows()
 
     batches = list(torch.utils.data.DataLoader(windows, batch_size=4))

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from tokenmill.cli import tokenmill
-from tokenmill.cli.outcome import Outcome, OutcomeCommand
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, as_flags
 from tokenmill.train import start
 from tokenmill.train.loop import TrainResult
 
@@ -189,3 +189,20 @@ def test_a_run_on_many_ranks_prints_its_json_once(monkeypatch):
 
     assert json.loads(said[0])["run_dir"] == "runs/gpt"
     assert said[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ('tokenmill.open("x.bin", dtype="uint16")', "--dtype uint16"),
+        ('tokenmill.open("x.bin", split="val")', "x.bin"),
+        ('tokenmill.open("x.bin", where=1)', 'tokenmill.open("x.bin", where=1)'),
+    ],
+)
+def test_a_call_is_shown_in_flags_where_the_command_has_all_of_them(said, shown):
+    @click.command()
+    @click.option("--dtype")
+    def look(dtype):
+        pass
+
+    assert as_flags(f"pass {said}.", look) == f"pass {shown}."

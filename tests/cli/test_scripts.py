@@ -16,7 +16,7 @@ import train_runs
 
 from tokenmill.cli import main
 from tokenmill.train.config import load_config
-from tokenmill.train.metrics import points
+from tokenmill.train.run_record import points
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {

@@ -1,8 +1,6 @@
-"""Lightning stores the loader's position in its checkpoints, and both of its packages work."""
+"""Lightning stores the loader's position in its checkpoints."""
 
-import importlib.util
 import inspect
-import sys
 
 import numpy as np
 import pytest
@@ -106,16 +104,3 @@ class TorchSource:
         from tokenmill.dataset import open as open_tokens
 
         self.data = open_tokens(path, "all")
-
-
-def test_the_module_is_built_on_the_lightning_that_was_imported(monkeypatch):
-    """A fresh copy of our module, in a process where only the other package is imported."""
-    other = pytest.importorskip("pytorch_lightning")
-    monkeypatch.delitem(sys.modules, "lightning.pytorch")
-    found = importlib.util.find_spec("tokenmill.compat.local_data_module")
-    fresh = importlib.util.module_from_spec(found)
-
-    found.loader.exec_module(fresh)
-
-    assert issubclass(LocalDataModule, lightning.LightningDataModule)
-    assert issubclass(fresh.LocalDataModule, other.LightningDataModule)

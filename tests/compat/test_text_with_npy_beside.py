@@ -98,6 +98,21 @@ def test_the_tokens_in_memory_are_those_that_pretokenize_writes(tmp_path, text):
     assert in_memory[0] + in_memory[1] == np.load(path.with_suffix(".npy")).tolist()
 
 
+def test_the_tokens_in_memory_are_counted_and_hold_every_id(tmp_path):
+    """More characters than 16 bits have numbers."""
+    text = "".join(map(chr, range(0x10000, 0x10000 + 70_000)))
+    path = tmp_path / "many.txt"
+    path.write_text(text, encoding="utf-8")
+    said = []
+
+    train, val = open_text(path, ["train", "val"], tokenizer="chars", say=said.append, warn=str)
+
+    assert said == [f"   Tokenized {path} with chars; tokens: train 63,000, val 7,000"]
+    ids = np.concatenate([train[:], val[:]])
+    assert ids.max() > 65_535
+    assert train.tokenizer.decode(ids).decode() == text
+
+
 WORDS = "The Mill turns 12 stones; the river turns the mill.\n" * 40
 
 

@@ -69,6 +69,19 @@ def test_there_and_back_gives_the_same_tokens_documents_and_bytes(tmp_path, ours
     assert verify(tmp_path / "back", full=True) == []
 
 
+@pytest.mark.parametrize("to", ["mds", "litdata"])
+def test_documents_of_every_size_of_a_length_come_back(tmp_path, to):
+    lengths = [1, 255, 256, 511, 512, 65_535, 65_536]
+    documents = [[*range(1, length), 50256] for length in lengths]
+    documents[-2:] = [[7] * (length - 1) + [50256] for length in lengths[-2:]]
+    folder = write_ours(tmp_path / "ours", {"train": documents}, 10_000_000)
+
+    convert(folder, tmp_path / "there", to=to)
+
+    copy = tokenmill.open(tmp_path / "there", end_of_text=50256)
+    assert documents_of(copy) == documents
+
+
 @pytest.mark.parametrize("to", WRITABLE)
 def test_validation_sets_with_names_stay_splits_in_every_format(tmp_path, to):
     splits = {
@@ -659,3 +672,13 @@ def test_help_shows_every_argument_and_a_mistyped_one_is_named(tmp_path):
     assert all(p.kind is not p.VAR_KEYWORD for p in shown.values())
     with pytest.raises(TypeError, match="did you mean 'tokenizer'"):
         convert(DATA / "megatron", tmp_path / "out", to="npy", tokeniser="gpt2")
+
+
+def test_a_document_that_the_end_of_the_data_cuts_is_one(tmp_path):
+    ids = np.array([5, 6, 50256, 7, 8], "<u2")
+    ids.tofile(tmp_path / "a.bin")
+
+    convert(tmp_path / "a.bin", tmp_path / "out", to="megatron", dtype="uint16", end_of_text=50256)
+
+    copy = tokenmill.open(tmp_path / "out", "all", end_of_text=50256)
+    assert documents_of(copy) == [[5, 6, 50256], [7, 8]]

@@ -15,7 +15,11 @@ from tokenmill.cli import tokenmill
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
 # Programs that pages name and tests do not have; what they are given is not checked.
-OTHERS = {"pip", "less", "sbatch", "parallel", "torchrun", "hf"}
+OTHERS = {"pip", "less", "sbatch", "parallel", "torchrun", "hf", "litgpt"}
+# Where the files of this repository are for a reader who has none of them.
+OURS = re.compile(
+    r"https://(github\.com/tokenmill/tokenmill/(blob|tree)|raw\.githubusercontent\.com/tokenmill/tokenmill)/main/"
+)
 MAY_FAIL = {"verify": 12}  # shown because it finds a fault
 
 
@@ -91,10 +95,18 @@ def check_command(command, where):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
+    """In docs/ and the README only inside docs/: a site and an index show no other files."""
     text = (ROOT / page).read_text()
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
-        if not target.startswith("https://"):
-            assert ((ROOT / page).parent / target).exists(), target
+    targets = re.findall(r"\]\(([^)#]+)\)", text) + re.findall(r'(?:src|srcset)="([^"]+)"', text)
+    for target in targets:
+        if OURS.match(target):
+            assert (ROOT / OURS.sub("", target)).exists(), target
+        elif not target.startswith("https://"):
+            file = ((ROOT / page).parent / target).resolve()
+            assert file.exists(), target
+            shown = ROOT / "docs" if page.startswith("docs/") else ROOT
+            assert file.is_relative_to(shown), target
+            assert page != "README.md", target
 
 
 def test_few_blocks_are_not_run_and_each_says_why():
@@ -110,7 +122,7 @@ def test_every_block_of_the_pages_is_of_a_known_kind():
     """A fence without a language, or with a typing error in it, would not be run."""
     for page in PAGES:
         fences = re.findall(r"^```(\w*)$", (ROOT / page).read_text(), re.MULTILINE)
-        assert set(fences[::2]) <= {"python", "console", "json", ""}, page
+        assert set(fences[::2]) <= {"python", "console", "json", "help", ""}, page
         assert set(fences[1::2]) <= {""}, page
 
 

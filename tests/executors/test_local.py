@@ -1,6 +1,7 @@
 """Tasks run in processes: all results, errors as they were, the dead replaced, none left over."""
 
 import os
+import platform
 import signal
 from pathlib import Path
 
@@ -58,6 +59,16 @@ def test_a_task_is_asked_for_when_a_worker_is_free():
         first = next(results)
         assert taken == [0, 1]
         assert dict([first, *results]) == {n: n * n for n in range(6)}
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
+def test_a_worker_keeps_some_memory_and_gives_back_what_is_much():
+    """What tasks take over and over stays; more than 256 MiB goes back."""
+    with LocalExecutor(2) as executor:
+        tasks = enumerate([(200 << 20,), (400 << 20,)])
+        kept = dict(executor.run(odd_tasks.memory_after, tasks))
+
+    assert kept[1] < 200 << 20 < kept[0]
 
 
 @pytest.mark.parametrize("wanted", [1, 2])

@@ -62,7 +62,9 @@ def fail_calls(tally: Tally, scratch: Path, names: Sequence[str], most: int | No
 def _fail_and_resume(tally: Tally, case: Case, call: str, number: int, error: str) -> None:
     name, where = case.operation.name, f"{call} {number} {error}"
     case.fresh()
-    inject = f"inject={call}:error={error}:when={number}"
+    # brk has no errors: it returns another end than was asked for.
+    how = "retval=0" if call == "brk" else f"error={error}"
+    inject = f"inject={call}:{how}:when={number}"
     ended = case.run(["-o", os.devnull, "-e", f"trace={call}", "-e", inject])
     tally.add(name, "failed calls")
     if ended.code == 0:

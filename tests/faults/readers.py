@@ -232,7 +232,7 @@ def _read_checkpoint(folder: Path, sound: dict[str, bytes]) -> None:
     import torch
 
     from tokenmill.train import checkpoint
-    from tokenmill.train.metrics import points
+    from tokenmill.train.run_record import points
 
     points(folder / "metrics.jsonl", "loss")
     newest = checkpoint.latest(folder)
@@ -271,7 +271,7 @@ def _make_config(folder: Path) -> None:
 def _read_config(folder: Path, sound: dict[str, bytes]) -> None:
     from tokenmill.train.config import load_config
 
-    load_config(str(folder / "a.json"), {"input_file": "a.txt"}).resolved()
+    load_config(str(folder / "a.json"), {"input_file": "a.txt"}).resolved(1)
 
 
 def _is_record(name: str) -> bool:

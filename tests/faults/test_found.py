@@ -15,7 +15,7 @@ from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.reading import length_index
 from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.train import checkpoint
-from tokenmill.train.metrics import points
+from tokenmill.train.run_record import points
 
 SETTINGS = {"tokenizer": "bytes", "workers": 1}
 

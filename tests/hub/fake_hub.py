@@ -17,6 +17,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from hub.fake_uploads import LARGE, SIGNATURE, Uploads
 
+API = "/api/(?:datasets|models)"
+
 
 @dataclass
 class Fault:
@@ -243,13 +245,13 @@ class _HubHandler(Uploads, _Handler):
     def do_GET(self) -> None:
         self.note()
         parts = urlsplit(self.path)
-        if match := re.fullmatch(r"/datasets/(.+)/resolve/([^/]+)/(.+)", parts.path):
+        if match := re.fullmatch(r"(?:/datasets)?/(.+)/resolve/([^/]+)/(.+)", parts.path):
             self.resolve(match[1], unquote(match[2]), unquote(match[3]))
-        elif match := re.fullmatch(r"/api/datasets/(.+)/tree/([^/]+)", parts.path):
+        elif match := re.fullmatch(rf"{API}/(.+)/tree/([^/]+)", parts.path):
             self.tree(match[1], unquote(match[2]), parse_qs(parts.query))
-        elif match := re.fullmatch(r"/api/datasets/(.+)/revision/([^/]+)", parts.path):
+        elif match := re.fullmatch(rf"{API}/(.+)/revision/([^/]+)", parts.path):
             self.info(match[1], unquote(match[2]))
-        elif match := re.fullmatch(r"/api/datasets/([^/]+/[^/]+)", parts.path):
+        elif match := re.fullmatch(rf"{API}/([^/]+/[^/]+)", parts.path):
             self.info(match[1], "main")
         else:
             self.fail(404, "NotFound")

@@ -305,3 +305,10 @@ def test_progress_goes_to_stderr_a_line_a_file(shards, tmp_path, capsys):
     assert out == ""
     assert err.splitlines()[0] == "fetching 3 files, 27 kB"
     assert sorted(line.split()[1] for line in err.splitlines()[1:]) == FIRST_THREE
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_what_is_done_is_shown_unless_it_is_not_wanted(hub, shards, tmp_path, capsys, progress):
+    download(REPO, tmp_path / "d", shards=1, progress=progress)
+
+    assert bool(capsys.readouterr().err) == progress

@@ -27,6 +27,7 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 KERNEL = ROOT / "src" / "tokenmill" / "kernel"
 FLAGS = ["-g", "-O1", "-fPIC", "-shared", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
+FLAGS += ["-DPy_LIMITED_API=0x030B0000"]
 TESTS_OF_TWINS = [
     "tests/kernel/test_kernel.py",
     "tests/kernel/test_gather_spans.py",

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tokenmill import kernel
@@ -77,8 +77,25 @@ def test_spans_are_copied_as_one_token_after_the_other_is(
         assert flags.tolist() == expected_flags.tolist()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_id_is_refused_from_the_first_one_above_the_largest_on(dtype):
+    maps, *_ = maps_of([4, 4], dtype)  # 0, 3, 6, 9 | 12, 15, 18, 21
+    tables = [np.array([number], np.int64) for number in (0, 0, 0, 8)]
+    rows = np.zeros((1, 8), np.int64)
+
+    assert maps.gather(rows, *tables, 21, 0, *NO_MARKS) == (1, -1)
+    assert maps.gather(rows, *tables, 20, 0, *NO_MARKS) == (0, -1)
+
+
 @given(row=NUMBERS, column=NUMBERS, start=NUMBERS, length=NUMBERS)
 @settings(max_examples=300, deadline=None)
+@example(row=3, column=5, start=0, length=5)
+@example(row=0, column=-1, start=0, length=5)
+@example(row=4, column=0, start=0, length=5)
+@example(row=-1, column=0, start=0, length=5)
+@example(row=0, column=0, start=36, length=5)
+@example(row=0, column=0, start=-1, length=5)
+@example(row=0, column=0, start=0, length=-1)
 def test_a_span_outside_of_the_axis_or_of_the_rows_is_refused(row, column, start, length):
     maps, *_ = maps_of([20, 20], "uint16")
     guarded = np.full((6, 9), 7, np.int64)

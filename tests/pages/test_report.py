@@ -18,6 +18,7 @@ from tokenmill.cli import tokenmill as command
 from tokenmill.look.inspect import open_splits
 from tokenmill.look.token_sample import entropy
 from tokenmill.pages.health import QUESTIONS
+from tokenmill.pages.plots import vocabulary_map
 from tokenmill.pages.report import (
     compression,
     count_ids,
@@ -246,3 +247,15 @@ def test_ids_beyond_the_vocabulary_are_shown_as_ids(tmp_path, docs_of_all):
 
     assert "ids-beyond-vocabulary" in text
     assert "<60000>" in text
+
+
+@pytest.mark.parametrize("vocab_size", [1, 100, 1008, 50_257])
+def test_the_map_of_the_vocabulary_has_every_id_once(vocab_size):
+    counts = np.arange(vocab_size) % 3
+
+    titles = re.findall("<title>(.*?)</title>", str(vocabulary_map(counts, vocab_size)))
+
+    cells = [list(map(int, re.findall(r"\d+", title.replace(",", "")))) for title in titles]
+    places = [id for *ids, _, _ in cells for id in range(ids[0], ids[-1] + 1)]
+    assert places == list(range(vocab_size))
+    assert sum(used for *_, used, _ in cells) == np.count_nonzero(counts)

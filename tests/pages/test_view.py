@@ -10,6 +10,7 @@ from pages.read import Read
 
 import tokenmill
 from tokenmill.batches import BatchForm
+from tokenmill.pages.find_documents import page_of
 from tokenmill.tokens.load_tokenizer import load
 
 
@@ -187,6 +188,15 @@ def test_a_row_is_shown_whole_when_asked_for(client, folder):
     assert page.articles == [loader.batch(5).tokens[2].tolist()]
 
 
+@pytest.mark.parametrize(("row", "first"), [(0, 0), (15, 0), (16, 16), (21, 16), (39, 32)])
+def test_a_row_links_to_the_rows_around_it(client, row, first):
+    page = client.page(f"/batch?step=5&batch_size=40&row={row}")
+
+    (back,) = [a["href"] for a in page.named("a") if "#row-" in (a.get("href") or "")]
+    assert parse_qs(urlsplit(back).query)["first"] == [str(first)]
+    assert urlsplit(back).fragment == f"row-{row}"
+
+
 def test_a_row_says_where_its_documents_begin(client, folder):
     data = tokenmill.open(folder)
     loader = tokenmill.BatchLoader(data, form=BatchForm(prefetch=0), documents=True)
@@ -342,3 +352,16 @@ def test_a_single_shard_is_named_once(tmp_path):
     assert len(names["train"]) > 1 == len(names["val"])
     assert f"train/{names['train'][0]} ... train/{names['train'][-1]}" in places
     assert places.count(names["val"][0]) == 1
+
+
+@pytest.mark.parametrize(("at", "earlier"), [(5, 0), (10, 0), (15, 5), (20, 10)])
+def test_the_page_before_ends_where_this_one_begins(at, earlier):
+    """Without an index: documents of five tokens, two on a page."""
+    ids = np.tile(np.array([1, 2, 3, 4, EOT], np.uint16), 6)
+    data = tokenmill.from_array(ids, end_of_text=EOT)
+
+    documents, before, after = page_of(data, 2, at=at)
+
+    assert [(one.start, one.stop) for one in documents] == [(at, at + 5), (at + 5, at + 10)]
+    assert before == {"at": earlier}
+    assert after == ({"at": at + 10} if at < 20 else None)

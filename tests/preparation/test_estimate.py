@@ -8,6 +8,8 @@ from flat import estimate, prepare
 
 from tokenmill.base.progress import Progress
 
+MIB = 1 << 20
+
 
 @pytest.mark.parametrize(("dedup", "compressed"), [("lines", False), ("none", True)])
 def test_within_a_fifth(tmp_path, english, code, dedup, compressed):
@@ -77,3 +79,13 @@ def test_of_a_large_file_only_pieces_are_read(tmp_path, code):
 def test_standard_input_cannot_be_read_twice():
     with pytest.raises(ValueError, match="only once"):
         estimate("-")
+
+
+def test_an_eighth_is_read_of_some_megabytes(tmp_path):
+    line = b"A line of words that a tokenizer takes apart.\n"
+    (tmp_path / "a.txt").write_bytes(line * (16 * MIB // len(line)))
+
+    expected = estimate(tmp_path / "a.txt", dedup="none", workers=1)
+
+    assert 16 * MIB - len(line) <= expected.bytes_in <= 16 * MIB
+    assert 2 * MIB <= expected.bytes_sampled <= 2 * MIB + 16 * len(line)

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "base": set(),
     "kernel": set(),
     "text": {"stores", "hub"},
-    "tokens": set(),
+    "tokens": {"hub"},  # a name of the hub
     "order": set(),
     "reading": {"order", "stores"},
     "stores": {"reading", "order"},
@@ -34,14 +34,19 @@ MAY_IMPORT = {
     "edits": {"order", "batches", "dataset"},
     "torch": {"batches"},
     "compat": {"torch", "dataset", "tokens", "hub"},
+    "metrics": {"batches"},
+    "trainers": {"torch", "batches", "dataset"},
     # A run has a page (run_page.py), in the frame and style of the others.
-    "train": {"torch", "compat", "batches", "edits", "augment", "dataset", "tokens", "pages"},
+    "train": {
+        *("torch", "compat", "batches", "edits", "augment", "dataset", "tokens", "pages"),
+        "metrics",
+    },
     "executors": set(),
     # A dataset may be the input of a preparation: retokenize.py.
     "preparation": {
         *("text", "tokens", "shards", "executors", "formats", "dataset", "stores", "hub"),
     },
-    "conversion": {"reading", "shards", "formats", "dataset"},
+    "conversion": {"reading", "shards", "formats", "dataset", "tokens"},
     # Files on the hub may be inputs: hub_inputs.py reads them as stores/ reads objects.
     "hub": {"shards", "dataset", "stores"},
     "look": {"text", "tokens", "shards", "formats", "dataset", "batches", "hub"},
@@ -54,6 +59,7 @@ MAY_IMPORT = {
 # Modules that import stores when they are imported: they are for addresses themselves.
 FOR_ADDRESSES = {"remote", "remote_target", "hub_inputs"}
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
+HEAVY |= {"datasets", "litgpt", "olmo_core", "torchtitan"}
 PLAIN = (
     "tokenmill.dataset",
     "tokenmill.formats.ours",
@@ -63,7 +69,14 @@ PLAIN = (
 )
 FEATURES = (
     *("edits", "stores", "augment", "compat", "torch", "train", "hub", "look", "pages", "cli"),
-    *("conversion", "batches.mixture", "order.mixture_order", "reading.frames"),
+    *(
+        "trainers",
+        "formats.hf",
+        "conversion",
+        "batches.mixture",
+        "order.mixture_order",
+        "reading.frames",
+    ),
     *(f"formats.{name}" for name in ("datatrove", "dolma", "litdata", "llmc", "mds", "megatron")),
     *("tokens.huggingface", "tokens.sentencepiece", "preparation.from_tokens"),
     *("preparation.train_tokenizer", "preparation.pretokenize", "executors.ray"),

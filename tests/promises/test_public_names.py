@@ -30,6 +30,7 @@ def test_the_public_names_are_these():
         "train_tokenizer",
         "upload",
         "verify",
+        "write_tokens",
     ]
     for name in tokenmill.__all__:
         assert getattr(tokenmill, name) is not None

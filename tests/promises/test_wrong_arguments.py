@@ -91,6 +91,10 @@ def calls(folder, outputs):
         ),
         "upload": (tokenmill.upload, lambda: {"folder": folder / "data", "repo_id": "a/b"}),
         "verify": (tokenmill.verify, lambda: {"path": folder / "data"}),
+        "write_tokens": (
+            tokenmill.write_tokens,
+            lambda: {"documents": [[1, 2]], "out_dir": new(), "end_of_text_id": 0},
+        ),
     }
 
 

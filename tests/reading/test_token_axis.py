@@ -75,8 +75,9 @@ class TestIndexing:
         np.testing.assert_array_equal(np.asarray(data), IDS)
         assert np.asarray(data, dtype=np.int64).dtype == np.int64
         assert np.asarray(data).dtype == np.dtype("uint16")
-        with pytest.raises(ValueError, match="without a copy"):
-            np.array(data, copy=False)
+        if np.lib.NumpyVersion(np.__version__) >= "2.0.0":  # before, `copy=False` was a wish
+            with pytest.raises(ValueError, match="without a copy"):
+                np.array(data, copy=False)
 
     def test_a_dataset_without_tokens_is_still_one(self):
         empty = from_array(np.empty(0, "u2"))

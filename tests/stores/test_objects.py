@@ -3,6 +3,7 @@
 import hashlib
 import io
 import itertools
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from stores.proxy import Proxy
 
-from tokenmill.errors import DownloadError, LockedError, PrepareError
+from tokenmill.errors import DownloadError, LockedError, MissingExtraError, PrepareError
 from tokenmill.stores import objects
 from tokenmill.stores.object_file import BLOCK_BYTES, ObjectFile, read_range
 
@@ -239,6 +240,13 @@ def test_only_one_of_two_writers_wins(bucket, moto_port, endpoint, store):
         assert objects.read_all(f"{bucket}/manifest", at_most=10) == b"first"
 
 
+def test_an_object_that_is_far_too_large_is_not_brought_here_to_be_compared(bucket):
+    objects.put(f"{bucket}/manifest", bytes((1 << 26) + 2))
+
+    with pytest.raises(DownloadError, match="has 67,108,866 bytes; at most 67,108,865"):
+        objects.put_if(f"{bucket}/manifest", b"x", objects.NEW)
+
+
 def test_of_many_writers_at_once_exactly_one_wins(bucket):
     def write(number):
         try:
@@ -265,3 +273,11 @@ def test_a_read_is_whole_across_blocks_so_that_pyarrow_takes_it(bucket):
     with ObjectFile(f"{bucket}/large.parquet") as file:
         assert len(file.read(2 * BLOCK_BYTES + 5)) == 2 * BLOCK_BYTES + 5
         assert pq.read_table(file)["data"].to_pylist() == column
+
+
+def test_without_obstore_an_address_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "obstore", None)
+
+    with pytest.raises(MissingExtraError, match="s3:// addresses") as missing:
+        objects.find("s3://bucket/key")
+    assert missing.value.hint == 'pip install "tokenmill[stores]"'

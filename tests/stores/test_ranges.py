@@ -13,7 +13,10 @@ from stores.proxy import Proxy
 import tokenmill
 from tokenmill.errors import CorruptShardError
 from tokenmill.order.blocks import Blocks
+from tokenmill.order.spans import whole_rows
+from tokenmill.reading.span_reader import SpanReader
 from tokenmill.stores import objects
+from tokenmill.stores.store_reader import AheadReader, FetchAhead
 
 MIB = 1 << 20
 _made = {}
@@ -154,6 +157,36 @@ def test_a_wrong_block_is_noticed(dataset, moto_port, endpoint, repeats, tmp_pat
     np.testing.assert_array_equal(found, batches(tokenmill.open(folder), 4))
 
 
+@pytest.mark.parametrize(
+    ("kind", "damaged"), [("plain", "shard_"), ("plain", "block_hashes-"), ("packed", "shard_")]
+)
+def test_many_damaged_answers_in_a_row_are_no_damaged_block(
+    dataset, bucket, moto_port, endpoint, repeats, tmp_path, kind, damaged
+):
+    """After the first one every range is read twice, by itself, until both are the same."""
+    _, folder = dataset
+    address = f"{bucket}/data"
+    if kind == "packed":
+        tokenmill.convert(folder, tmp_path / "packed", compress="zstd:1")
+        for name, content in files_of(tmp_path / "packed").items():
+            objects.put(f"{address}/{name}", content)
+    else:
+        address = copy_of(dataset[0], bucket)
+    flipped = []
+
+    def faults(request):
+        is_damaged = request.method == "GET" and damaged in request.path and len(flipped) < 7
+        return flipped.append(request) or "flip" if is_damaged else None
+
+    with Proxy(moto_port, faults) as proxy:
+        endpoint(proxy.address)
+        found = tokenmill.open(address, cache_dir=tmp_path / "cache")[600_000:600_010]
+        endpoint()
+
+    np.testing.assert_array_equal(found, tokenmill.open(folder)[600_000:600_010])
+    assert len(flipped) == 7
+
+
 def test_a_shard_that_is_damaged_in_the_store_is_never_used(dataset, bucket, tmp_path):
     address, folder = dataset
     copy = f"{bucket}/copy"
@@ -269,6 +302,7 @@ def test_what_is_added_or_replaced_reads_as_on_a_disk(corpus, bucket, tmp_path):
 
     theirs = tokenmill.open(address, cache_dir=tmp_path)
     assert {file.path.split("/")[-3][:2] for file in theirs.files} == {"v-"}
+    assert tokenmill.verify(address, full=True).damaged == []
     assert bytes(theirs[:100].astype(np.uint8)) == (tmp_path / "b.txt").read_bytes()[:100]
 
 
@@ -383,3 +417,25 @@ def test_a_damaged_frame_in_a_store_is_never_used(dataset, bucket, tmp_path):
     np.testing.assert_array_equal(data[:100], tokenmill.open(folder)[:100])
     with pytest.raises(CorruptShardError, match=r"frame 0 of .*shard_00001\.bin\.zst"):
         data[2_000_000:2_000_010]
+
+
+@pytest.mark.parametrize(("num_coming", "asked"), [(5, 5), (1000, 32)])
+def test_what_comes_is_looked_at_in_time(num_coming, asked):
+    """For as many rows as four fetches may take, and again after half of them."""
+    looked = []
+
+    class Nothing(SpanReader):
+        def read(self, spans, out, continues=None):
+            pass
+
+    def keys_of(spans):
+        looked.append(spans.num_rows)
+        return [(int(start),) for start in spans.start]
+
+    reader = AheadReader(Nothing(), FetchAhead(lambda number: number, 4), keys_of, 4)
+    coming = whole_rows(np.arange(num_coming), 10)
+    reader.follow(lambda: coming)
+    for row in range(5):
+        reader.read(coming.between(row, row + 1), np.empty((1, 10)))
+
+    assert looked == [asked] * 3

@@ -386,3 +386,13 @@ def test_a_source_that_changed_is_refused_before_and_after_reading(tmp_path):
         list(chunks)
     with pytest.raises(Exception, match="changed"):
         next(read_unit(source, Unit(0, 0, 500), ReadRules()))
+
+
+def test_a_chunk_of_a_parquet_file_has_at_most_65536_rows(tmp_path):
+    """Rows may be as small as a byte, and each is an object in memory."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"] * 140_000}), path)
+
+    chunks = list(read_unit(one_source(path), Unit(0, 0, 1), ReadRules()))
+
+    assert [len(chunk.texts) for chunk in chunks] == [65_536, 65_536, 8_928]

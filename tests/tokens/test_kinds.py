@@ -425,6 +425,15 @@ class TestSentencePiece:
         with pytest.raises(ValueError, match="is not a piece"):
             load(str(tmp_path / "endless.model"), end_of_text="<nothing>")
 
+    def test_a_model_without_an_unknown_piece_is_refused(self, folder, tmp_path):
+        model = (folder / "pieces.model").read_bytes()
+        head, _, rest = model.partition(b"<unk>\x15")  # then its score, and its kind: 2, unknown
+        assert rest[4:6] == b"\x18\x02"
+        (tmp_path / "known.model").write_bytes(head + b"<unk>\x15" + rest[:5] + b"\1" + rest[6:])
+
+        with pytest.raises(FormatError, match=r"known\.model .*has no unknown piece"):
+            load(str(tmp_path / "known.model"))
+
     def test_a_file_that_is_no_model_is_refused(self, tmp_path):
         (tmp_path / "bad.model").write_bytes(b"\x00no model")
 

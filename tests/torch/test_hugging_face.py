@@ -126,3 +126,24 @@ def test_our_own_loader_passes_through_accelerate_untouched():
     prepared = accelerate.Accelerator(cpu=True).prepare(loader)
 
     assert prepared is loader
+
+
+def test_accelerate_skips_batches_of_a_windows_dataset():
+    accelerate = pytest.importorskip("accelerate")
+    windows = WindowsDataset(numbered(), **ORDER)
+    plain = DataLoader(windows, batch_size=4, drop_last=True)
+    prepared = accelerate.Accelerator(cpu=True).prepare(plain)
+    ours = TorchLoader(numbered(), batch_size=4, epochs=1, **ORDER)
+    expected = [inputs[:, 0].tolist() for inputs, _ in ours][5:]
+
+    for loader in (plain, prepared):
+        skipped = accelerate.skip_first_batches(loader, 5)
+        assert [inputs[:, 0].tolist() for inputs, _ in skipped] == expected
+
+
+def test_a_loader_whose_batches_accelerate_cannot_skip_says_which_one_to_use():
+    accelerate = pytest.importorskip("accelerate")
+    loader = TokenDataLoader(numbered(), batch_size=4, **ORDER)
+
+    with pytest.raises(MismatchError, match="WindowsDataset with sequential sampling"):
+        next(iter(accelerate.skip_first_batches(loader, 3)))

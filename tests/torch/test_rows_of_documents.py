@@ -108,6 +108,8 @@ def test_every_form_of_items_leaves_padding_out_of_the_loss(rows):
         assert item["labels"][1:].tolist() == core.labels[row].tolist()
         assert item["position_ids"].shape == (17,)
         assert item["position_ids"][:-1].tolist() == core.positions[row].tolist()
+        follows = core.loss_mask[row, -1]  # the last token is of the document before it
+        assert item["position_ids"][-1] == (core.positions[row, -1] + 1 if follows else 0)
         assert forms["window"][row].tolist() == core.tokens[row].tolist()
 
 

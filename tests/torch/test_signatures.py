@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from torch_data import numbered
 
 from tokenmill import BatchLoader, Mixture
-from tokenmill.batches.run import LoaderKeywords, OrderKeywords
+from tokenmill.batches.run import LoaderKeywords
 from tokenmill.compat import LocalTokenizedDatasetFixed, TokenizedDataset, create_dataloaders
 from tokenmill.torch import TokenDataLoader, TorchLoader, WindowsDataset
 
@@ -32,16 +32,15 @@ def test_the_keywords_for_type_checkers_are_those_of_the_core():
         for name, hint in get_type_hints(BatchLoader.__init__, localns=LAZY).items()
         if name in LoaderKeywords.__annotations__
     }
-    assert set(OrderKeywords.__annotations__) < set(LoaderKeywords.__annotations__)
 
 
 @pytest.mark.parametrize(
     ("loader", "own", "without"),
     [
-        (TorchLoader, {"device", "mesh", "vocab_size"}, set()),
+        (TorchLoader, {"device", "mesh", "vocab_size", "ignore_index"}, set()),
         (
             TokenDataLoader,
-            {"items", "mesh", "num_workers", "workers", "from_start"},
+            {"items", "mesh", "num_workers", "workers", "from_start", "ignore_index"},
             set(),
         ),
     ],
@@ -54,13 +53,13 @@ def test_a_loader_of_torch_shows_the_keywords_of_the_core_and_its_own(loader, ow
         assert shown[name].default == CORE[name].default, name
 
 
-def test_windows_by_number_have_no_batches_ranks_or_documents():
-    assert set(keywords(WindowsDataset)) == {"data", "block_size", "items", "seed", "order"} | {
-        "phase",
-        "rows",
-        "begin_token",
-        "augment",
-        "form",
+def test_windows_by_number_have_no_batches_or_ranks():
+    without = {"batch_size", "rank", "world_size", "epochs"}
+
+    assert set(keywords(WindowsDataset)) == (set(CORE) - without) | {
+        "items",
+        "ignore_index",
+        "num_samples",
     }
 
 

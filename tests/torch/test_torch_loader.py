@@ -167,3 +167,29 @@ def test_ids_are_widened_on_their_device_as_they_are_on_the_cpu(dtype):
     for one, other in zip(there, from_arrays(batch), strict=True):
         assert one.is_contiguous()
         assert torch.equal(one, other)
+
+
+def test_the_batch_of_any_step_is_the_one_that_comes_there():
+    loader = TorchLoader(with_documents(), batch_size=4, block_size=16, documents=True)
+    ahead = [loader.batch(step) for step in range(5)]
+
+    assert (loader.step, loader.epoch) == (0, 0)
+    for step, batch in enumerate(ahead):
+        assert loader.step == step
+        there = next(loader)
+        for name in ("inputs", "targets", "labels", "positions", "loss_mask"):
+            assert torch.equal(getattr(there, name), getattr(batch, name)), name
+    for _ in range(60):
+        next(loader)
+    assert loader.epoch == 4  # 62 windows are an epoch; 65 steps took 260
+
+
+def test_a_loop_that_fetches_ahead_resumes_at_the_batch_in_its_hand():
+    loader = TorchLoader(numbered(), batch_size=4, block_size=16)
+    (_, _), _ = next(batches := loader.with_state())
+    in_hand, state = next(batches)
+
+    resumed = TorchLoader(numbered(), batch_size=4, block_size=16)
+    resumed.load_state_dict(state)
+
+    assert torch.equal(next(resumed).inputs, in_hand.inputs)

@@ -10,7 +10,7 @@ from train_runs import TINY, text
 import tokenmill
 from tokenmill.torch import TorchLoader
 from tokenmill.train import train
-from tokenmill.train.metrics import TextBytes, bits_per_byte
+from tokenmill.train.run_record import TextBytes, bits_per_byte
 
 TEXT = "Zw\u00f6lf M\u00fchlen, \u6c34\u8f66\u78e8\u574a.\n" * 40
 

@@ -11,7 +11,7 @@ import pytest
 
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.train import train
-from tokenmill.train.config import TrainConfig, check_same_run, load_config
+from tokenmill.train.config import TrainConfig, check_same_run, load_config, number
 from tokenmill.train.model import GPT
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.json"))
@@ -93,6 +93,25 @@ def test_every_setting_has_a_text_for_the_help_of_its_flag():
 def test_exactly_one_source_of_data(given, words):
     with pytest.raises(ValueError, match=words):
         _ = TrainConfig(**given).source
+
+
+@pytest.mark.parametrize("name", ["toy_cpu", "toy_cpu.json", "configs/toy_cpu.json"])
+def test_a_config_that_comes_with_tokenmill_has_a_name(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+
+    assert load_config(name, {}).n_embd == 64
+
+
+def test_a_config_file_of_the_user_wins_over_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toy_cpu").write_text('{"n_embd": 24}')
+
+    assert load_config("toy_cpu", {}).n_embd == 24
+    for name in ("toy_cup", "elsewhere/toy_cpu.json"):
+        with pytest.raises(
+            FileNotFoundError, match=rf"no config file {name}.*150M_1024, .*toy_cpu"
+        ):
+            load_config(name, {})
 
 
 def test_another_source_replaces_the_saved_one():
@@ -186,3 +205,8 @@ def test_keywords_of_train_win_over_its_mapping_and_the_file(tmp_path):
 
     with pytest.raises(FileNotFoundError, match="by_keyword"):
         train({"input_file": "by_mapping"}, config_file=file, input_file="by_keyword")
+
+
+@pytest.mark.parametrize(("text", "expected"), [("3", 3), ("0.5", 0.5), ("1e3", 1000.0)])
+def test_a_whole_number_stays_whole(text, expected):
+    assert (number(text), type(number(text))) == (expected, type(expected))

@@ -7,8 +7,8 @@ import pytest
 
 from tokenmill.base.markup import ticks
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.metrics import RunRecord, points
 from tokenmill.train.run_page import draw_losses
+from tokenmill.train.run_record import RunRecord, points
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -42,12 +42,15 @@ def test_short_and_flat_and_broken_curves_are_drawn_too(train):
     ElementTree.fromstring(draw_losses("x", {"training": train}))
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (2.1, 10.9), (3.31, 3.32), (0, 12_345)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1), (2.1, 10.9), (3.31, 3.32), (0, 12_345), (0, 1e-6)]
+)
 def test_ticks_cover_the_range_in_round_steps(low, high):
     marks = ticks(low, high)
 
     assert marks[0] <= low
     assert marks[-1] >= high
+    assert marks[-1] - marks[0] <= 2 * (high - low)
     assert 3 <= len(marks) <= 9
 
 

@@ -106,6 +106,11 @@ class Batch:
             f"{inputs.dtype.name}>"
         )
 
+    def _repr_html_(self) -> str:
+        from tokenmill.batches.batch_picture import picture
+
+        return picture(self)
+
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter((self.inputs, self.labels if self.masks_targets else self.targets))
 

@@ -23,6 +23,8 @@ class BatchForm:
     """Ids that the model knows: one beyond them is refused, whatever the data says."""
     prefetch: int = 2
     """Batches that a thread makes ahead; 0: no thread."""
+    stall_seconds: float = 30.0
+    """A wait for a batch that is longer is logged, with what is waited for; needs the thread."""
     halves: bool = False
     """Gather inputs and targets as two arrays without gaps, as torch wants them. Only of windows
     without documents and augmentation; other batches are one array, of which both are views."""
@@ -31,6 +33,8 @@ class BatchForm:
         check_fields(self)
         if self.prefetch < 0:
             raise ValueError(f"prefetch is {self.prefetch}; it must be 0 or more")
+        if not self.stall_seconds > 0:
+            raise ValueError(f"stall_seconds is {self.stall_seconds}; it must be more than 0")
         if self.max_documents is not None:
             check_at_least_one(max_documents=self.max_documents)
         try:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.base.histogram import Histogram
+from tokenmill.base.stalls import waiting_for
 from tokenmill.batches.batch import Batch, Located, RowGroup
 from tokenmill.batches.id_check import IdCheck
 from tokenmill.batches.run import Run
@@ -23,6 +25,9 @@ from tokenmill.order.spans import Spans
 from tokenmill.order.step_share import StepShare
 from tokenmill.reading.span_reader import MixedReader, SpanReader
 
+Times = dict[str, Histogram]
+STAGES = ("wait", "order", "read", "fetch", "copy")
+"""The owner waits for a batch; batches are ordered, read (fetched too) and copied to a device."""
 FindDocuments = Callable[[Located, int, int, int], np.ndarray]
 """(located, first step, stop, length of a row) -> `RowGroup.continues`, as far as it is known."""
 
@@ -36,8 +41,12 @@ KEPT_MEMORY = 16 << 20  # bytes; glibc learns up to 32 MiB
 class BatchMaker:
     """Everything a batch is made from."""
 
-    def __init__(self, run: Run, share: StepShare, *, any_order: bool = False) -> None:
-        """`any_order`: samples may be asked for in any order."""
+    def __init__(
+        self, run: Run, share: StepShare, *, any_order: bool = False, times: Times | None = None
+    ) -> None:
+        """`any_order`: samples may be asked for in any order. Stages are counted in `times`."""
+        self.times = times or {stage: Histogram() for stage in STAGES}
+        self._datasets = run.datasets
         form = run.settings.form
         order = run.order
         self.order = order
@@ -70,7 +79,7 @@ class BatchMaker:
         tokens = TOKENS_AT_ONCE if run.augmenter is None else TOKENS_AT_ONCE // 2
         self._max_batches_at_once = max(1, tokens // (share.batch_size * order.block_size))
         self._coming: tuple[Located, int] | None = None  # the steps from a number on
-        self._reader.follow(self._spans_to_come)
+        self._reader.follow(self._spans_to_come, self.times["fetch"])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_coming": None}
@@ -87,7 +96,9 @@ class BatchMaker:
         while stop is None or step < stop:
             after = step + num_steps * stride
             steps = range(step, after if stop is None else min(after, stop), stride)
-            yield from self._batches(steps, self.locate(self.share.samples(steps)))
+            with waiting_for("the order of batches", self.times["order"]):
+                located = self.locate(self.share.samples(steps))
+            yield from self._batches(steps, located)
             step = after
             num_steps = min(2 * num_steps, max_steps)
 
@@ -114,7 +125,8 @@ class BatchMaker:
             stop = min(number + at_once, len(steps))
             began = time.perf_counter()
             try:
-                made = self._make(steps, located, number, stop)
+                with waiting_for(self._describe, self.times["read"]):
+                    made = self._make(steps, located, number, stop)
             except Exception:
                 if at_once == 1:
                     raise
@@ -128,6 +140,14 @@ class BatchMaker:
                 at_once = max(1, at_once // 2)
             elif seconds < SECONDS_AT_ONCE / 2:
                 at_once = min(2 * at_once, self._max_batches_at_once)
+
+    def _describe(self) -> str:
+        """Name the files of the step that is made."""
+        spans = self._spans_to_come().between(0, self.share.batch_size)
+        places = zip(spans.source, spans.start, spans.start + spans.length, strict=True)
+        files = [file for i, *span in places for file in self._datasets[i].files_between(*span)]
+        names = list(dict.fromkeys(file.path or file.name for file in files))
+        return f"a batch of {len(names)} files: {', '.join(names[:3])}"
 
     def batch_of(self, located: Located, number: int) -> Batch:
         """The samples of one located step as a batch of no step."""

@@ -169,7 +169,8 @@ class BatchLoader:
             raise StopIteration
         batches = self._batches
         if batches is None or not batches.alive():
-            batches = self._batches = Prefetcher(self.batches(self.step), self.form.prefetch)
+            settings = (self.form.prefetch, self._maker.times["wait"], self.form.stall_seconds)
+            batches = self._batches = Prefetcher(self.batches(self.step), *settings)
         try:
             batch = next(batches)
         except StopIteration:
@@ -191,6 +192,17 @@ class BatchLoader:
         self._served += 1
         return batch
 
+    def with_state(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Yield each batch of this pass with the state that resumes *at* it, not after it.
+
+        For loops that fetch a batch before they train on it: save the state that came with it.
+        """
+        batches = iter(self)
+        state = self.state_dict()
+        for batch in batches:
+            yield batch, state
+            state = self.state_dict()
+
     def batch(self, step: int) -> Batch:
         """The batch of any step (of this pass), without moving the loader."""
         self._check_step(step)
@@ -209,13 +221,14 @@ class BatchLoader:
             batches.close()
 
     def set_epoch(self, epoch: int) -> None:
-        """For trainers that call it: every epoch has an order of its own without it.
+        """Begin this pass, unless the loader is inside it: then what was read of it stays read.
 
-        Only when a pass has been served whole and the trainer announces the next does the loader
-        move on to it, so that a state saved at the end of an epoch does not give an empty one.
+        Passes follow each other without it. An endless loader has one pass, and ignores it.
         """
-        if self.passes.limits and epoch == self._pass + 1 and self.step >= len(self):
-            self._ended = True
+        check_below("epoch", epoch, LARGEST)
+        if self.passes.limits and (self._ended or epoch != self._pass):
+            self._pass = epoch
+            self._seek(self.passes.start_of(epoch))
 
     # Editing
 
@@ -250,7 +263,7 @@ class BatchLoader:
     def _use(self, run: Run, edited: "EditedRun | None" = None) -> None:
         passes = Passes(self.epochs, run)  # refuses here what cannot be applied
         self.close()  # batches that were made ahead may be others now
-        self._maker = BatchMaker(run, self._maker.share)
+        self._maker = BatchMaker(run, self._maker.share, times=self._maker.times)
         self._run = run
         self._edited = edited
         self.passes = passes
@@ -374,6 +387,10 @@ class BatchLoader:
         `left_out` is what a pass of `epochs` does not serve: samples that do not fill a step, and
         the tokens after the last whole window of each epoch. Of packed rows each source also says
         what an epoch is made of: rows, documents, how many of them are cut, and padding.
+
+        `stages` are how long the loop waited for batches (of steps longer than 0.2 ms), and how
+        long it took to order, read, fetch and copy some: count, and seconds in all, p50, p95, p99
+        and max. `queue_depth` is how many more batches were ready when one was taken, of late.
         """
         num_read = self._served * self.batch_size * (self.block_size + 1)  # tokens
         return {
@@ -384,6 +401,8 @@ class BatchLoader:
             "bytes_read_here": num_read * max(data.dtype.itemsize for data in self.datasets),
             "seconds_waited": self._waited + (self._batches.seconds_waited if self._batches else 0),
             "left_out": self._left_out(),
+            "stages": {stage: times.summary() for stage, times in self._maker.times.items()},
+            "queue_depth": 0.0 if self._batches is None else self._batches.queue_depth,
         }
 
     def usage(self, step: int | None = None, *, shards: bool = True) -> "list[SourceUsage]":

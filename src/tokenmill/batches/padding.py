@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tokenmill.base.histogram import Histogram
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.order.spans import Spans
@@ -41,8 +42,8 @@ class PaddedReader(SpanReader):
             data = self._datasets[int(spans.source[doubled[0]])]
             raise doubled_begin(data, int(spans.start[doubled[0]]))
 
-    def follow(self, coming: Callable[[], Spans]) -> None:
-        self._reader.follow(coming)
+    def follow(self, coming: Callable[[], Spans], fetches: Histogram) -> None:
+        self._reader.follow(coming, fetches)
 
 
 def check_begin_token(data: TokenDataset, begin_token: int, vocab_size: int | None) -> None:

@@ -8,16 +8,21 @@ tickets, only when it was away for longer than `WORTH_A_THREAD`.
 The thread knows only the iterator and the queues, not the Prefetcher, so that dropping the loader
 (or Ctrl-C, or the end of the program) closes the queues and ends the thread. What goes wrong in it
 is raised where the item is asked for. A fork copies no threads: a child makes a new one (`alive`).
+
+Whichever of the two waits for the other looks from time to time at what that one waits for.
 """
 
-import os
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
+
+from tokenmill.base.histogram import Histogram
+from tokenmill.base.stalls import log_long_waits
+from tokenmill.base.system import after_fork
 
 T = TypeVar("T")
 
@@ -31,15 +36,16 @@ def _count_fork() -> None:
     _process += 1
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_count_fork)
+after_fork(_count_fork)
 
 
 class _Shared(Generic[T]):
     """What owner and thread have in common."""
 
-    def __init__(self, items: Iterator[T]) -> None:
+    def __init__(self, items: Iterator[T], stall_seconds: float) -> None:
         self.items = items
+        self.stall_seconds = stall_seconds
+        self.look_after = min(stall_seconds / 4, 3600.0)  # seconds of waiting for the other
         self.making = threading.Lock()  # held while an item is made, until it is in its place
         self.ready: deque[T] = deque()
         self.tickets: SimpleQueue[None] = SimpleQueue()
@@ -47,12 +53,27 @@ class _Shared(Generic[T]):
         self.error: BaseException | None = None
         self.thread: threading.Thread | None = None
 
+    def lock(self) -> None:
+        """Wait until no item is made; look from time to time why that takes so long."""
+        while not self.making.acquire(timeout=self.look_after):
+            self.look()
+
+    def look(self) -> None:
+        """Log waits that take too long, then not again for so long."""
+        is_stalled = log_long_waits(self.stall_seconds)
+        self.look_after = min(self.stall_seconds / (1 if is_stalled else 4), 3600.0)
+
 
 class Prefetcher(Generic[T]):
     """An iterator that a thread runs ahead of, by at most `depth` items (0: there is no thread)."""
 
-    def __init__(self, items: Iterator[T], depth: int) -> None:
-        self._shared = _Shared(items)
+    def __init__(
+        self, items: Iterator[T], depth: int, waits: Histogram | None = None, stall: float = 30.0
+    ) -> None:
+        """`waits` counts waits of the owner; those of `stall` seconds or more are logged."""
+        self._shared = _Shared(items, stall)
+        self._waits = waits or Histogram()
+        self.queue_depth = 0.0  # items that are left when one was taken, a mean of the last ten
         self._depth = depth
         self._ahead = 0  # items that the thread has been given a ticket for and we have not taken
         self._left_at = 0.0
@@ -68,28 +89,36 @@ class Prefetcher(Generic[T]):
         asked = time.perf_counter()
         shared = self._shared
         if not shared.ready:
-            with shared.making:
-                if not shared.ready:
-                    if shared.error is not None:
-                        raise shared.error
-                    return self._leave(next(shared.items), asked)
-        self._ahead -= 1
-        return self._leave(shared.ready.popleft(), asked)
-
-    def _leave(self, item: T, asked: float) -> T:
-        if asked - self._left_at > WORTH_A_THREAD:
-            shared = self._shared
-            while self._ahead < self._depth:
-                self._ahead += 1
-                shared.tickets.put(None)
             if shared.thread is None and self._depth:
                 # The interpreter waits for other threads before it runs the finalizer above.
                 shared.thread = threading.Thread(
                     target=_run, args=(shared,), name="tokenmill-prefetch", daemon=True
                 )
                 shared.thread.start()
-        self._left_at = time.perf_counter()
-        self.seconds_waited += self._left_at - asked
+            if not shared.making.acquire(False):
+                shared.lock()
+            try:
+                if not shared.ready:
+                    if shared.error is not None:
+                        raise shared.error
+                    return self._leave(next(shared.items), asked)
+            finally:
+                shared.making.release()
+        self._ahead -= 1
+        return self._leave(shared.ready.popleft(), asked)
+
+    def _leave(self, item: T, asked: float) -> T:
+        if asked - self._left_at > WORTH_A_THREAD:
+            shared = self._shared
+            self.queue_depth += 0.1 * (len(shared.ready) - self.queue_depth)
+            while self._ahead < self._depth:
+                self._ahead += 1
+                shared.tickets.put(None)
+        now = time.perf_counter()
+        if now - self._left_at > WORTH_A_THREAD:  # else counting would take more than 0.2 % of it
+            self._waits.add(now - asked)
+        self._left_at = now
+        self.seconds_waited += now - asked
         return item
 
     def alive(self) -> bool:
@@ -103,15 +132,21 @@ class Prefetcher(Generic[T]):
 
 def _run(shared: _Shared[T]) -> None:
     while True:
-        shared.tickets.get()
-        with shared.making:
+        try:
+            shared.tickets.get(timeout=shared.look_after)
+        except Empty:
+            shared.look()
+            continue
+        shared.lock()
+        try:
             if shared.closed:
                 return
-            try:
-                shared.ready.append(next(shared.items))
-            except BaseException as error:  # raised again where the item is asked for
-                shared.error = error
-                return
+            shared.ready.append(next(shared.items))
+        except BaseException as error:  # raised again where the item is asked for
+            shared.error = error
+            return
+        finally:
+            shared.making.release()
 
 
 def _close(shared: _Shared[T], process: int) -> None:

@@ -29,8 +29,8 @@ FindBanned = Callable[[Located, int, int, int], np.ndarray | None]
 """(located, first step, stop, length of a row) -> `RowGroup.banned`."""
 
 
-class OrderKeywords(TypedDict, total=False):
-    """Keywords of BatchLoader that say what a window is, what it may hold and when it comes."""
+class LoaderKeywords(TypedDict, total=False):
+    """Keywords that the loaders of torch pass on to BatchLoader; a test compares the two."""
 
     seed: int
     order: str | Arrangement
@@ -38,11 +38,6 @@ class OrderKeywords(TypedDict, total=False):
     rows: str
     begin_token: int | None
     augment: Sequence[Any] | None
-
-
-class LoaderKeywords(OrderKeywords, total=False):
-    """Keywords that the loaders of torch pass on to BatchLoader; a test compares the two."""
-
     documents: bool
 
 

@@ -48,13 +48,14 @@ class TrainCommand(flags.SectionedCommand):
 
 @click.command(cls=TrainCommand)
 @flags.settings_flags(TrainConfig, only=FLAGS)
-@value("--config_file", "FILE", "JSON settings, e.g. configs/150M_1024.json; flags win", **RUN)
+@value("--config_file", "FILE", "JSON settings, or a name such as 150M_1024; flags win", **RUN)
 @switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN)
 @value("--num_workers", "N", "As in other scripts; not used", type=flags.position, hidden=True)
 @value("--prefetch_factor", "N", "As in other scripts; not used", type=flags.position, hidden=True)
 def run_command(config_file: str | None, resume: bool, **settings: Any) -> Outcome:
     """Train a small GPT on token data.
 
+    Without --config_file a small model is chosen that fits the data and the device.
     Exactly one of --input_file, --dataset_dir, --train_data_path and --mixture says where the data
     is. All other settings, such as n_layer, are keys of the config file: training.md. The
     run's folder gets checkpoints, metrics.jsonl, run.html, loss.svg, config.json and data.json.
@@ -62,7 +63,8 @@ def run_command(config_file: str | None, resume: bool, **settings: Any) -> Outco
 
     \b
     Examples:
-        tokenmill train --input_file input.txt --config_file configs/toy_cpu.json
+        tokenmill train --input_file book.txt
+        tokenmill train --input_file input.txt --config_file toy_cpu
         tokenmill train --dataset_dir data/corpus --model_name wiki \\
             --config_file configs/150M_1024.json --max_iters 50000
         tokenmill train --train_data_path train.npy --val_data_path val.npy --batch_size 64
@@ -80,7 +82,8 @@ def run_command(config_file: str | None, resume: bool, **settings: Any) -> Outco
     result = train(settings, config_file=config_file, resume=resume, quiet=is_quiet())
     if rank > 0:
         return Outcome(None)  # rank 0 speaks for all
-    return Outcome({**asdict(result), "run_dir": str(result.run_dir)})
+    text = [result.sample] if result.sample else []
+    return Outcome({**asdict(result), "run_dir": str(result.run_dir)}, results=text)
 
 
 def needs_torch(what: str) -> None:

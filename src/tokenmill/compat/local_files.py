@@ -4,7 +4,6 @@ Items and batches are `{"input_ids", "labels"}`, where labels[t] is the token af
 those of StreamingDataset are pairs. `open_options` are arguments of `tokenmill.open`.
 """
 
-import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from tokenmill import dataset
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.compat.own_words import in_own_words
 from tokenmill.compat.text_file import open_text
-from tokenmill.torch.token_data_loader import TokenDataLoader
+from tokenmill.torch.token_data_loader import TokenDataLoader, validation_loader
 from tokenmill.torch.windows_dataset import WindowsDataset
 from tokenmill.torch.world import find_ranks
 
@@ -144,22 +143,11 @@ def create_dataloaders(
     workers: dict[str, Any] = {"persistent_workers": num_workers > 0}
     if num_workers and prefetch_factor:
         workers["prefetch_factor"] = prefetch_factor
-    open_loader = functools.partial(
-        TokenDataLoader,
-        block_size=max_length,
-        seed=seed,
-        items="dict",
-        num_workers=num_workers,
-        workers=workers,
-    )
+    shape: dict[str, Any] = {"batch_size": batch_size, "block_size": max_length, "items": "dict"}
+    shape |= {"seed": seed, "num_workers": num_workers, "workers": workers}
     train = dataset.open(train_data_path, "all", **open_options)
     val = dataset.open(val_data_path, "all", **open_options)
-    # A small validation set is one shorter batch, equal on all ranks.
-    val_windows = max(0, val.num_tokens - 1) // max_length
-    val_rows = max(1, val_windows // find_ranks().world_size)
     return (
-        open_loader(
-            train, batch_size=batch_size, rows=rows, begin_token=begin_token, augment=augment
-        ),
-        open_loader(val, batch_size=min(batch_size, val_rows), order="sequential", from_start=True),
+        TokenDataLoader(train, rows=rows, begin_token=begin_token, augment=augment, **shape),
+        validation_loader(val, **shape),
     )

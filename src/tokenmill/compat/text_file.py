@@ -22,13 +22,15 @@ from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer, count_literals, note_if_slow, note_on_literals
 
 Say = Callable[[str], object]
+LEARNED = "bpe:"
+"""Begins the name of a tokenizer that is learned from the text: bpe:2048 has 2,048 ids."""
 
 
 def open_text(
     path: str | Path,
     splits: Sequence[str],
     *,
-    tokenizer: str | Path | Tokenizer | None = None,
+    tokenizer: Any = None,
     say: Say = print,
     warn: Say,
 ) -> list[TokenDataset]:
@@ -72,14 +74,20 @@ def open_text(
     parts = [split_array(ids, split) for split in splits]
     counts = [f"{split} {len(part):,}" for split, part in zip(splits, parts, strict=True)]
     say(f"   Tokenized {path} with {known.name}; tokens: {', '.join(counts)}")
-    about: dict[str, Any] = {"end_of_text": known.end_of_text_id, "vocab_size": known.vocab_size}
+    # Ids that were learned from the text itself never hold the one that ends a text.
+    end = None if known.name.startswith(LEARNED) else known.end_of_text_id
+    about: dict[str, Any] = {"end_of_text": end, "vocab_size": known.vocab_size}
     return [dataset.from_array(part, tokenizer=known, **about) for part in parts]
 
 
-def _tokenizer_of(text: bytes, tokenizer: str | Path | Tokenizer) -> Tokenizer:
+def _tokenizer_of(text: bytes, tokenizer: Any) -> Tokenizer:
     if tokenizer == "chars":
         return CharsTokenizer.learn([text])
-    return tokenizer if isinstance(tokenizer, Tokenizer) else load_tokenizer.load(tokenizer)
+    if str(tokenizer).startswith(LEARNED):
+        from tokenmill.tokens.learn_bpe import learn_bpe
+
+        return learn_bpe(text, str(tokenizer))
+    return load_tokenizer.load(tokenizer)
 
 
 def _check_first_words(data: TokenDataset, tokenizer: Tokenizer, path: Path) -> None:

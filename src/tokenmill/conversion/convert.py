@@ -21,6 +21,7 @@ from tokenmill.base.atomic import (
     sync_folder,
     write_atomically,
 )
+from tokenmill.base.descriptors import rename
 from tokenmill.base.lock import hold_lock
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import takes_keywords_of
@@ -97,7 +98,7 @@ def convert(
     target = Path(dst)
     asked = (to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
     with interrupt_on_signals(), new_folder(target) as folder:
-        _refuse_to_replace(target, src, overwrite)
+        refuse_to_replace(target, src, overwrite)
         if is_repacked and not any((*asked, *how_to_open.values())) and _is_ours(src):
             manifest = _repack(Path(str(src)), folder, compress)
             counts = {n: (s.num_tokens, len(s.shards)) for n, s in manifest.splits.items()}
@@ -126,7 +127,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     def clear() -> None:
         """Remove all that is here, but not the only copy of a dataset."""
         if replaced.exists() and not target.exists():
-            os.rename(replaced, target)
+            rename(replaced, target)
         temporary = [path for path in staging.glob(".*.tmp") if is_temporary(path.name)]
         for path in (new, replaced, *temporary):
             remove(path)
@@ -164,7 +165,7 @@ def _open_whole(src: Where | list[Where], **how_to_open: Any) -> TokenDataset:
     return dataset.open(src, "all", **how_to_open)
 
 
-def _refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) -> None:
+def refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) -> None:
     """Nothing but token files may be replaced, and not what is only read in part."""
     if target.exists() and not overwrite:
         raise FormatError(f"{target} exists already", hint="pass overwrite=True to replace it")

@@ -122,6 +122,8 @@ class TokenFormat(ABC):
     """True if the shards of val are numbered after those of train."""
     states_dtype: bool = True
     """True if what was written says its dtype, so that it opens without being asked for it."""
+    compares_itself: bool = False
+    """True if its writer reads every shard back, since `tokenmill.open` does not read it."""
 
     def end_of_text_id_of(self, dtype: Dtype) -> int | None:
         """Return the only end-of-text id that readers of files with this dtype know."""
@@ -225,6 +227,7 @@ FORMATS = (OURS, *SAMPLE_KEYS, *FILE_FORMATS)
 READ_ONLY = ("litpkds", "modalities")
 _MODULES = {OURS: "ours"} | dict.fromkeys(READ_ONLY, "read_only")
 WRITABLE = tuple(name for name in FORMATS if name not in READ_ONLY)
+WRITE_ONLY = ("hf",)
 INDEX_OF = {index: tokens for sign in FILE_SIGNS for index, tokens in sign.index_of.items()}
 TOKEN_SUFFIXES = tuple({suffix for sign in FILE_SIGNS for suffix in sign.suffixes})
 
@@ -239,6 +242,6 @@ def load_format(name: str) -> Any:
 def format_to_write(name: str) -> "TokenFormat":
     """Return the format of this name; one that is unknown or only read is refused."""
     name = OURS if name == "ours" else name
-    one_of("format to write", name, WRITABLE)
+    one_of("format to write", name, (*WRITABLE, *WRITE_ONLY))
     format: TokenFormat = load_format(name)
     return format

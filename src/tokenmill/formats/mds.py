@@ -303,7 +303,7 @@ class Samples:
         self._refuse(at != offsets[1:], "the columns of a sample are not as long as the sample")
         return data, *ours
 
-    def _refuse(self, is_bad: np.ndarray | np.bool | bool, what: str) -> None:
+    def _refuse(self, is_bad: np.ndarray | np.bool_ | bool, what: str) -> None:
         if np.any(is_bad):
             raise untrusted.damaged(self.path, f"is damaged: {what}")
 

@@ -92,14 +92,16 @@ def describe(
         plain = sum(file.file_bytes for file in files)
         there = sum(file.disk_bytes for file in files)
         details["compressed"] = f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"
-    state = tokenizer.state
+    state = None
+    if (stored := tokenizer.state) is not None:
+        state = folder.state(folder.path(stored.file, stored.num_bytes), stored)
     return FoundData(
         OURS,
         tuple(files),
         vocab_size=tokenizer.vocab_size,
         end_of_text_id=tokenizer.end_of_text_id,
         begin_token_id=tokenizer.begin_token_id,
-        tokenizer_state=folder.state(folder.path(state.file, state.num_bytes), state),
+        tokenizer_state=state,
         tokenizer_fingerprint=tokenizer.fingerprint,
         has_manifest=True,
         details=details,

@@ -19,6 +19,7 @@ class OursWriter(Writer):
 
     whole_documents = False
     names_folders = True
+    command = "tokenmill convert SOURCE DATASET --to tokenmill"  # for the card
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,15 +41,18 @@ class OursWriter(Writer):
     @staticmethod
     def complete(folder: Path, writers: Mapping[str, Any], tokenizer: Any) -> None:
         """Write what makes a folder of shards a dataset; the manifest last."""
-        state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
         one = next(iter(writers.values()))
+        known = TokenizerEntry("unknown", one.vocab_size, one.end_of_text_id)
+        state = b""
+        if tokenizer is not None:
+            state = orjson.dumps(tokenizer.state(), option=orjson.OPT_SORT_KEYS)
+            known = TokenizerEntry.of(tokenizer, state, one.begin_token_id)
         manifest = Manifest(
-            tokenizer=TokenizerEntry.of(tokenizer, state, one.begin_token_id),
+            tokenizer=known,
             dtype=one.dtype.name,
             tokens_per_shard=one.tokens_per_shard,
             splits={name: SplitEntry.of(tuple(writer.shards)) for name, writer in writers.items()},
             settings={"compress": one.compress},
         )
-        command = "tokenmill convert SOURCE DATASET --to tokenmill"
-        write_tokenizer_and_card(folder, manifest, state, command)
+        write_tokenizer_and_card(folder, manifest, state, one.command)
         manifest.write(folder)

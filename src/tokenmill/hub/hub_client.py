@@ -32,7 +32,7 @@ _REFUSALS = {
     "RevisionNotFound": ("there is no such revision", None),
     "EntryNotFound": ("there is no such file", None),
     "RepoNotFound": (
-        "there is no such dataset repository, or it is private",
+        "there is no such {kind} repository, or it is private",
         f"check the name; for a private one {_LOGIN}",
     ),
 }
@@ -73,6 +73,7 @@ class Hub:
         *,
         clock: RetryClock,
         token: str | bool | None = None,
+        kind: str = "dataset",
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         package = hub_package()
@@ -84,6 +85,7 @@ class Hub:
         endpoint = os.environ.get("HF_ENDPOINT") or package.constants.ENDPOINT
         _refuse_plain_http(endpoint)
         self.repo_id = repo_id
+        self.kind = kind
         self.revision = revision
         self.endpoint = endpoint.rstrip("/")
         self.clock = clock
@@ -101,10 +103,8 @@ class Hub:
 
     def commit(self) -> str:
         """The commit that the revision names now."""
-        timeout = self.clock.retry.timeout
-        info = self.ask(
-            self.api.dataset_info, self.repo_id, revision=self.revision, timeout=timeout
-        )
+        options: dict[str, Any] = {"repo_type": self.kind, "timeout": self.clock.retry.timeout}
+        info = self.ask(self.api.repo_info, self.repo_id, revision=self.revision, **options)
         if not re.fullmatch("[0-9a-f]{40}", commit := str(info.sha)):
             raise DownloadError(f"{self}: the hub names no commit for it")
         return commit
@@ -113,7 +113,7 @@ class Hub:
         """Every file of a commit, with its size and its hash."""
 
         def all_pages() -> list[HubFile]:
-            options = {"recursive": True, "revision": commit, "repo_type": "dataset"}
+            options = {"recursive": True, "revision": commit, "repo_type": self.kind}
             return [
                 HubFile(entry.path, entry.lfs.size, f"sha256:{entry.lfs.sha256}")
                 if entry.lfs
@@ -171,8 +171,8 @@ class Hub:
         headers = {**package.utils.build_hf_headers(**self._caller), **extra}
         headers["Accept-Encoding"] = "identity"
         options = {"headers": headers, "timeout": self.clock.retry.timeout}
-        names = f"{self.repo_id}/resolve/{commit}/{quote(path)}"
-        address = f"{self.endpoint}/datasets/{names}"
+        kind = "datasets/" if self.kind == "dataset" else ""
+        address = f"{self.endpoint}/{kind}{self.repo_id}/resolve/{commit}/{quote(path)}"
         with package.utils.get_session().stream("GET", address, **options) as answer:
             for hop in (*answer.history, answer):
                 _refuse_plain_http(str(hop.url))
@@ -241,7 +241,9 @@ class Hub:
             hint = _LOGIN if status == 403 else None
             return DownloadError(f"{what}: {why} {status} {said}".rstrip(), hint=hint)
         why, hint = known
-        page = redact(f"{self.endpoint}/datasets/{self.repo_id}")
+        folder = "" if self.kind == "model" else f"{self.kind}s/"
+        page = redact(f"{self.endpoint}/{folder}{self.repo_id}")
+        why = why.format(kind=self.kind)
         return DownloadError(f"{what}: {why} ({status})", hint=hint and hint.format(page=page))
 
 

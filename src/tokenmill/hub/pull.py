@@ -17,7 +17,7 @@ from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.progress import Progress, open_progress
 from tokenmill.base.retry import Retry, RetryClock
 from tokenmill.base.signatures import checks_arguments
-from tokenmill.base.suggest import check_at_least_one
+from tokenmill.base.suggest import check_at_least_one, one_of
 from tokenmill.errors import DownloadError
 from tokenmill.hub.checked_files import CheckedFiles
 from tokenmill.hub.hub_client import Hub, Unreachable
@@ -62,6 +62,7 @@ def download(
     force: bool = False,
     dry_run: bool = False,
     progress: bool | None = None,
+    repo_type: str = "dataset",
 ) -> Download:
     """Fetch token shards from the hub; return the folder, and what was fetched and what was here.
 
@@ -71,12 +72,14 @@ def download(
 
     `shards` is the number of training shards, 3 by default; `patterns` choose files by name instead
     (`["*_val_*.bin"]`). `force` reads again what is here and replaces what differs; `dry_run` only
-    says what would be fetched.
+    says what would be fetched. `repo_type="model"` fetches files of a model.
     """
+    one_of("repo_type", repo_type, ("dataset", "model"))
     check_at_least_one(workers=workers, shards=1 if shards is None else shards)
     folder = Path(folder if folder is not None else default_folder(repo_id))
     shown = open_progress(quiet=progress is False)
-    hub = Hub(repo_id, revision, clock=RetryClock(retry or Retry()), token=token, say=shown.say)
+    clock = RetryClock(retry or Retry())
+    hub = Hub(repo_id, revision, clock=clock, token=token, kind=repo_type, say=shown.say)
     checked = CheckedFiles(folder, repo_id)
 
     commit, files = _list(hub, checked, shown.say)

@@ -7,6 +7,7 @@
 
 #include "loops.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define GOLDEN 0x9E3779B97F4A7C15u /* the step of splitmix64 */
@@ -363,14 +364,14 @@ PyObject *augment_rows(PyObject *self, PyObject *arguments) {
                 (!v[CONTINUES].buf || (v[CONTINUES].len == num_rows * length && !v[CONTINUES].readonly)) &&
                 (!v[LABELS].buf || (v[LABELS].len == num_rows * (length - 1) * word && !v[LABELS].readonly)) &&
                 are_sound(v[STEPS].buf, num_steps, v[CONTINUES].buf != NULL, v[LABELS].buf != NULL);
-    int64_t *room = sound ? PyMem_RawMalloc((size_t)(4 * length + BLOCK) * sizeof *room) : NULL;
+    int64_t *room = sound ? malloc((size_t)(4 * length + BLOCK) * sizeof *room) : NULL;
     if (room) {
         const uint8_t *special = v[SPECIAL].buf, *first = memchr(special, 1, (size_t)v[SPECIAL].len);
         const Ids ids = {special, first ? first - special : 0, first ? v[SPECIAL].len - 1 : -1, v[BEFORE].buf,
                          v[BEFORE].len / word, num_ordinary};
         int64_t *filled = v[FILLED].buf;
         Py_BEGIN_ALLOW_THREADS;
-        int is_wide = has_wide();
+        const int is_wide = has_wide;
         for (Py_ssize_t i = 0; i < num_rows; i++) {
             Row row = {(int64_t *)v[TOKENS].buf + i * length, length, filled[i],
                        v[CONTINUES].buf ? (uint8_t *)v[CONTINUES].buf + i * length : NULL,
@@ -382,7 +383,7 @@ PyObject *augment_rows(PyObject *self, PyObject *arguments) {
         }
         Py_END_ALLOW_THREADS;
     }
-    PyMem_RawFree(room);
+    free(room);
     for (int i = 0; i < NUM_VIEWS; i++) PyBuffer_Release(&v[i]);
     if (!sound) {
         PyErr_SetString(PyExc_ValueError, "the arrays are not those of one group of rows");

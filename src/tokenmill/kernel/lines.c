@@ -5,6 +5,8 @@
 #include "loops.h"
 #include "xxh3.h"
 
+#include <stdlib.h>
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -100,10 +102,10 @@ PyObject *odd_texts(PyObject *self, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "O!y*", &PyList_Type, &texts, &nfc)) return NULL;
     PyObject *found = PyList_New(0);
     const uint8_t *nfc_bits = nfc.len >= NFC_BYTES ? nfc.buf : NULL;
-    for (Py_ssize_t number = 0; found && number < PyList_GET_SIZE(texts); number++) {
+    for (Py_ssize_t number = 0; found && number < PyList_Size(texts); number++) {
         char *text;
         Py_ssize_t size;
-        if (PyBytes_AsStringAndSize(PyList_GET_ITEM(texts, number), &text, &size) < 0) {
+        if (PyBytes_AsStringAndSize(PyList_GetItem(texts, number), &text, &size) < 0) {
             Py_CLEAR(found);
         } else if (is_odd_text((const uint8_t *)text, (size_t)size, nfc_bits)) {
             PyObject *value = PyLong_FromSsize_t(number);
@@ -124,7 +126,7 @@ typedef struct {
 static inline int add_number(Numbers *numbers, int64_t item) {
     if (numbers->count == numbers->room) {
         size_t room = 2 * numbers->room + 1024;
-        int64_t *items = PyMem_RawRealloc(numbers->items, room * sizeof *items);
+        int64_t *items = realloc(numbers->items, room * sizeof *items);
         if (!items) return -1;
         numbers->items = items;
         numbers->room = room;
@@ -193,37 +195,36 @@ static int64_t squeeze_text(const uint8_t *text, size_t size, int continues, int
 /* squeeze(texts, continues, open): the texts after rules 5 to 7, each with a newline after it, in one
    buffer; where lines end in it; the number of the first line of each text, and of all. */
 PyObject *squeeze(PyObject *self, PyObject *arguments) {
-    PyObject *texts, *whole = NULL, *found = NULL;
+    PyObject *texts, *found = NULL;
     int continues, open;
     (void)self;
     if (!PyArg_ParseTuple(arguments, "O!pp", &PyList_Type, &texts, &continues, &open)) return NULL;
-    Py_ssize_t num_texts = PyList_GET_SIZE(texts), total = num_texts + BLOCK;
+    Py_ssize_t num_texts = PyList_Size(texts), total = num_texts + BLOCK;
     for (Py_ssize_t number = 0; number < num_texts; number++) {
-        if (!PyBytes_Check(PyList_GET_ITEM(texts, number))) {
+        if (!PyBytes_Check(PyList_GetItem(texts, number))) {
             PyErr_SetString(PyExc_TypeError, "texts must be bytes");
             return NULL;
         }
-        total += PyBytes_GET_SIZE(PyList_GET_ITEM(texts, number));
+        total += PyBytes_Size(PyList_GetItem(texts, number));
     }
     Numbers stops = {NULL, 0, 0}, firsts = {NULL, 0, 0};
-    whole = PyBytes_FromStringAndSize(NULL, total);
+    uint8_t *whole = malloc((size_t)total);
     int64_t place = whole && add_number(&firsts, 0) == 0 ? 0 : -1;
     for (Py_ssize_t number = 0; number < num_texts && place >= 0; number++) {
-        PyObject *text = PyList_GET_ITEM(texts, number);
-        place = squeeze_text((const uint8_t *)PyBytes_AS_STRING(text), (size_t)PyBytes_GET_SIZE(text),
-                             continues && number == 0, open && number == num_texts - 1,
-                             (uint8_t *)PyBytes_AS_STRING(whole), place, &stops);
+        PyObject *text = PyList_GetItem(texts, number);
+        place = squeeze_text((const uint8_t *)PyBytes_AsString(text), (size_t)PyBytes_Size(text),
+                             continues && number == 0, open && number == num_texts - 1, whole, place, &stops);
         if (place >= 0 && add_number(&firsts, (int64_t)stops.count) < 0) place = -1;
     }
-    if (place >= 0 && _PyBytes_Resize(&whole, (Py_ssize_t)place) == 0)
-        found = Py_BuildValue("Oy#y#", whole, stops.items ? (char *)stops.items : "",
+    if (place >= 0)
+        found = Py_BuildValue("y#y#y#", (char *)whole, (Py_ssize_t)place, stops.items ? (char *)stops.items : "",
                               (Py_ssize_t)(stops.count * sizeof(int64_t)), (char *)firsts.items,
                               (Py_ssize_t)(firsts.count * sizeof(int64_t)));
-    else if (!PyErr_Occurred())
+    else
         PyErr_NoMemory();
-    Py_XDECREF(whole);
-    PyMem_RawFree(stops.items);
-    PyMem_RawFree(firsts.items);
+    free(whole);
+    free(stops.items);
+    free(firsts.items);
     return found;
 }
 
@@ -267,11 +268,11 @@ PyObject *lines_that_count(PyObject *self, PyObject *arguments) {
         const int64_t *stop = stops.buf;
         Py_ssize_t num_lines = stops.len / (Py_ssize_t)sizeof *stop;
         counts = PyBytes_FromStringAndSize(NULL, num_lines);
+        char *out = counts ? PyBytes_AsString(counts) : NULL;
         int64_t begin = 0;
         for (Py_ssize_t line = 0; counts && line < num_lines; line++) {
             const uint8_t *text = (const uint8_t *)whole.buf + begin;
-            PyBytes_AS_STRING(counts)[line] =
-                (char)line_counts(text, stop[line] - begin, min_chars, max_bytes);
+            out[line] = (char)line_counts(text, stop[line] - begin, min_chars, max_bytes);
             begin = stop[line] + 1;
         }
     }
@@ -295,7 +296,7 @@ PyObject *hash_lines(PyObject *self, PyObject *arguments) {
     else if (are_lines(&whole, &stops))
         hashes = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(Pair));
     if (hashes) {
-        uint8_t *out = (uint8_t *)PyBytes_AS_STRING(hashes);
+        uint8_t *out = (uint8_t *)PyBytes_AsString(hashes);
         int64_t begin = 0;
         for (Py_ssize_t line = 0; line < num_lines; line++) {
             if (wanted[line]) {

@@ -21,7 +21,27 @@ static struct PyModuleDef MODULE = {
     PyModuleDef_HEAD_INIT, "loops", NULL, -1, METHODS, NULL, NULL, NULL, NULL,
 };
 
+#ifdef HAS_AVX512
+#include <cpuid.h>
+
+int has_wide = 0;
+
+/* Not __builtin_cpu_supports: that needs a library of gcc, which not every linker has. */
+static int find_wide(void) {
+    enum { OSXSAVE = 1 << 27, SAVED = 0xE6 }; /* bits of xmm, ymm and of the three parts of zmm */
+    const unsigned wanted = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31; /* F, DQ, CD, BW, VL */
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE)) return 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    if ((low & SAVED) != SAVED || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    return (b & wanted) == wanted;
+}
+#endif
+
 PyMODINIT_FUNC PyInit_loops(void) {
+#ifdef HAS_AVX512
+    has_wide = find_wide();
+#endif
     PyObject *module = PyModule_Create(&MODULE);
     if (module && add_maps(module)) {
         Py_DECREF(module);

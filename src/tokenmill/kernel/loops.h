@@ -26,14 +26,10 @@ static inline uint64_t mix64(uint64_t x) {
 #include <immintrin.h>
 #define HAS_AVX512
 #define WIDE __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
-static inline int has_wide(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
-}
+extern int has_wide; /* this processor has AVX-512, and the system saves its registers */
 #else
 #define WIDE
-static inline int has_wide(void) { return 0; }
+enum { has_wide = 0 };
 #endif
 
 PyObject *odd_texts(PyObject *self, PyObject *arguments);

@@ -172,7 +172,7 @@ PyObject *permute(PyObject *self, PyObject *arguments) {
                 keys.len == sizes.len * NUM_ROUNDS;
     if (sound) {
         Py_BEGIN_ALLOW_THREADS;
-        int is_wide = has_wide();
+        const int is_wide = has_wide;
         for (Py_ssize_t at = 0; sound && at < count; at += BLOCK)
             sound = (is_wide ? permute_wide : permute_plain)(&job, at, count - at < BLOCK ? count : at + BLOCK);
         Py_END_ALLOW_THREADS;

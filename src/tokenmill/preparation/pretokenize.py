@@ -88,7 +88,7 @@ class Pretokenized:
 def pretokenize(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
-    tokenizer: str | Tokenizer = "gpt2",
+    tokenizer: Any = "gpt2",
     dtype: str | None = None,
     separator: str | None = None,
     force: bool = False,
@@ -292,9 +292,7 @@ def _find_texts(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
     return list(owners.values())
 
 
-def _choose_tokenizer(tokenizer: str | Tokenizer, sources: list[Source]) -> Tokenizer:
-    if not isinstance(tokenizer, str):
-        return tokenizer
+def _choose_tokenizer(tokenizer: Any, sources: list[Source]) -> Tokenizer:
     if tokenizer != "chars":
         return load(tokenizer)
     rules = ReadRules(long_line=PIECE, cuts=AT_CHARACTERS)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 import numpy as np
 
 from tokenmill import kernel
+from tokenmill.base.histogram import Histogram
 from tokenmill.order.spans import Spans
 
 
@@ -44,10 +45,11 @@ class SpanReader(ABC):
         end-of-text id says, becomes False.
         """
 
-    def follow(self, coming: Callable[[], Spans]) -> None:  # noqa: B027
+    def follow(self, coming: Callable[[], Spans], fetches: Histogram) -> None:  # noqa: B027
         """Take, once, a function that gives the spans to come; most readers have no use for it.
 
-        Its spans are of this reader's axis, in the order of their need.
+        Its spans are of this reader's axis, in the order of their need. How long the reader waits
+        for what it fetches is counted in `fetches`.
         """
 
 
@@ -182,9 +184,9 @@ class MixedReader(SpanReader):
             if mine.any():
                 reader.read(spans.chosen(mine), out, continues)
 
-    def follow(self, coming: Callable[[], Spans]) -> None:
+    def follow(self, coming: Callable[[], Spans], fetches: Histogram) -> None:
         for number, reader in enumerate(self._readers):
-            reader.follow(functools.partial(self._coming_for, number, coming))
+            reader.follow(functools.partial(self._coming_for, number, coming), fetches)
 
     def _coming_for(self, number: int, coming: Callable[[], Spans]) -> Spans:
         spans = coming()

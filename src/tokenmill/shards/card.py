@@ -24,9 +24,10 @@ _SIZES = (
 
 def write_tokenizer_and_card(folder: Path, manifest: Manifest, state: bytes, command: str) -> None:
     """The files that a dataset has beside shards and manifest; `command` is what made it."""
-    path = folder / manifest.tokenizer.state.file
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, state)
+    if manifest.tokenizer.state is not None:
+        path = folder / manifest.tokenizer.state.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, state)
     write_atomically(folder / "README.md", dataset_card(manifest, command).encode())
 
 
@@ -92,7 +93,7 @@ def _tokenizer(entry: TokenizerEntry) -> str:
         "name": entry.name,
         "ids": f"{entry.vocab_size:,}",
         "end-of-text id": str(entry.end_of_text_id),
-        "fingerprint": entry.fingerprint,
+        "fingerprint": entry.fingerprint or "none",
     }
     if entry.begin_token_id is not None:
         columns["begin token id"] = str(entry.begin_token_id)

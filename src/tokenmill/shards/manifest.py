@@ -55,8 +55,8 @@ _TOKENIZER = {
     "name": TEXT,
     "vocab_size": COUNT,
     "end_of_text_id": COUNT,
-    "fingerprint": HEX128,
-    "state": _FILE,
+    "fingerprint": Maybe(HEX128),
+    "state": Maybe(_FILE),
     "begin_token_id": Maybe(COUNT),
 }
 _SOURCE = {"name": TEXT, "bytes": COUNT, "documents": COUNT, "files": Maybe(COUNT_FROM_1)}
@@ -182,17 +182,18 @@ class TokenizerEntry(Entry):
     name: str
     vocab_size: int
     end_of_text_id: int
-    fingerprint: str
-    state: FileEntry
+    fingerprint: str | None = None
+    state: FileEntry | None = None  # of ids that were made elsewhere, nobody knows by what
     begin_token_id: int | None = None
     """The id before every document."""
 
     @classmethod
     def of(
-        cls, tokenizer: Any, state: bytes, begin_token_id: int | None = None
+        cls, tokenizer: Any, state: bytes, begin_token_id: int | None = None, folder: str = ""
     ) -> "TokenizerEntry":
-        """The entry of this tokenizer; `state` is how it will be stored."""
-        stored = FileEntry(STATE_FILE_NAME, len(state), xxhash.xxh3_128_hexdigest(state))
+        """The entry of this tokenizer; `state` is how it will be stored, in this folder."""
+        name = folder + STATE_FILE_NAME
+        stored = FileEntry(name, len(state), xxhash.xxh3_128_hexdigest(state))
         ids = (tokenizer.vocab_size, tokenizer.end_of_text_id)
         return cls(tokenizer.name, *ids, tokenizer.fingerprint, stored, begin_token_id)
 
@@ -377,8 +378,8 @@ class Manifest(Entry):
 
     @property
     def files_beside_shards(self) -> list[FileEntry]:
-        """The stored tokenizer, and the list of sources if there is one."""
-        return [self.tokenizer.state, *([self.sources_file] if self.sources_file else [])]
+        """The stored tokenizer and the list of sources, where there are such."""
+        return [file for file in (self.tokenizer.state, self.sources_file) if file]
 
     def files(self) -> list[str]:
         """Every file that is there by the manifest, in order; the manifest itself is not one."""

@@ -172,8 +172,8 @@ def read(address: str, start: int, stop: int, known: ObjectStat, *, hashed: bool
 
 
 def read_if_there(address: str, start: int, stop: int, size: int) -> bytes | None:
-    """Return bytes of an object of this size, which the caller checks; None without one."""
-    get = partial(get_part, address, start, stop, ObjectStat(size, ""), hashed=True)
+    """Return bytes of an object of this size; None without one."""
+    get = partial(get_part, address, start, stop, ObjectStat(size, ""))
     part = call(partial(_unless_missing, get), "read", address)
     return None if part is None else part[0]
 

@@ -11,7 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from tokenmill.base.address import split
+from tokenmill.base.human import redact
 from tokenmill.base.signals import RESUME_HINT
+from tokenmill.base.stalls import waiting_for
 from tokenmill.errors import DownloadError
 from tokenmill.stores import forked_requests, store_requests
 from tokenmill.stores.store_requests import StoreFailure
@@ -45,9 +47,10 @@ def begin(operation: Callable[[], Result], what: str, address: str) -> "Future[R
 
 def ask(name: str, address: str, *args: Any) -> Any:
     """One request of store_requests.py, by obstore in this process or in a helper."""
-    if store_requests.native_pid not in (None, os.getpid()):  # this process was forked
-        return forked_requests.send(name, address, *args)
-    return store_requests.send(name, address, *args)
+    with waiting_for(f"the store: {name} {redact(address)}"):
+        if store_requests.native_pid not in (None, os.getpid()):  # this process was forked
+            return forked_requests.send(name, address, *args)
+        return store_requests.send(name, address, *args)
 
 
 def _repeat(operation: Callable[[], Result], what: str, address: str) -> Result:

@@ -17,6 +17,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import xxhash
 
+from tokenmill.base.histogram import Histogram
+from tokenmill.base.stalls import waiting_for
 from tokenmill.errors import CorruptShardError
 from tokenmill.order.order import Locality
 from tokenmill.order.spans import Spans, runs
@@ -39,8 +41,6 @@ from tokenmill.stores.store_requests import ObjectStat
 REQUESTS_AHEAD = 48
 FILES_AHEAD = 4
 ROWS_PLANNED = 1024
-TRIES = 4
-"""Times that a block is fetched, if its bytes are wrong."""
 ROWS_LOOKED_AT = 8192
 """Rows to come for which is planned what to fetch."""
 ROWS_BETWEEN_LOOKS = 1024
@@ -55,6 +55,7 @@ class FetchAhead(Generic[Value]):
     def __init__(self, fetch: Callable[..., Value], limit: int) -> None:
         self._fetch = fetch
         self._limit = limit
+        self.waits = Histogram()  # of the taker
         self._forget()
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -84,7 +85,8 @@ class FetchAhead(Generic[Value]):
         with self._locked():
             result = self._begun.pop(key, None) or self._threads.submit(self._fetch, *key)
             self._begin_more()
-        return result.result()
+        with waiting_for("a fetch", self.waits):
+            return result.result()
 
     def _begin_more(self) -> None:
         while self._waiting and len(self._begun) < self._limit:
@@ -115,8 +117,9 @@ class AheadReader(SpanReader):
         self._coming: Callable[[], Spans] | None = None
         self._rows_left = 0  # rows to read before the next look at what comes
 
-    def follow(self, coming: Callable[[], Spans]) -> None:
+    def follow(self, coming: Callable[[], Spans], fetches: Histogram) -> None:
         self._coming = coming
+        self._ahead.waits = fetches
 
     def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
         if self._rows_left <= 0:
@@ -216,19 +219,19 @@ class StoreReader(BlockReader):
         return np.empty(0, np.uint64) if hashes is None else hashes
 
     def _fetch(self, i: int, number: int) -> bytes:
-        for _ in range(TRIES - 1):
-            with suppress(CorruptShardError):  # it may have been damaged in transit
-                return self._fetch_once(i, number)
-            self._tables.drop(i)
-            self._hashes.drop(i)
-        return self._fetch_once(i, number)
+        with suppress(CorruptShardError):  # it may have been damaged in transit
+            return self._fetch_once(i, number, hashed=True)
+        self._tables.drop(i)
+        return self._fetch_once(i, number, hashed=False)
 
-    def _fetch_once(self, i: int, number: int) -> bytes:
+    def _fetch_once(self, i: int, number: int, *, hashed: bool) -> bytes:
+        """`hashed`: what arrives is compared with its hash alone; else each range by itself too."""
         file = self.files[i]
         if file.packed is not None:
-            return self._tables[i][number]
+            frames = self._tables[i] if hashed else self._open_frames(i, hashed=False)
+            return frames[number]
         start = number * BLOCK_BYTES
-        data = self._get(i, start, min(BLOCK_BYTES, file.file_bytes - start))
+        data = self._get(i, hashed, start, min(BLOCK_BYTES, file.file_bytes - start))
         if file.hashes is None:
             return data
         if file.file_bytes <= BLOCK_BYTES:
@@ -237,22 +240,22 @@ class StoreReader(BlockReader):
             is_right = xxhash.xxh3_64_intdigest(data) == int(self._hashes[i][number])
         if not is_right:
             raise CorruptShardError(
-                f"{file.path}, bytes {start:,} to {start + len(data):,}, was read {TRIES} times, "
+                f"{file.path}, bytes {start:,} to {start + len(data):,}, was read twice, "
                 "and does not match its dataset",
                 hint="the object, or the one with the hashes of blocks, was replaced or damaged; "
                 "restore the right one",
             )
         return data
 
-    def _get(self, i: int, start: int, count: int) -> bytes:
+    def _get(self, i: int, hashed: bool, start: int, count: int) -> bytes:
         """Return bytes of an object as it is stored."""
         file = self.files[i]
-        hashed = file.packed is not None or file.hashes is not None
+        hashed = hashed and (file.packed is not None or file.hashes is not None)
         return objects.read(file.path, start, start + count, _known(file), hashed=hashed)
 
-    def _open_frames(self, i: int) -> Frames:
+    def _open_frames(self, i: int, hashed: bool = True) -> Frames:
         file = self.files[i]
-        return Frames(partial(self._get, i), file.path, file.file_bytes, file.disk_bytes)
+        return Frames(partial(self._get, i, hashed), file.path, file.file_bytes, file.disk_bytes)
 
     def _open(self, i: int) -> Descriptor:
         return Descriptor(self.cache.open(tokens_of(self.files[i])))

@@ -1,4 +1,4 @@
-"""Texts become ids, and ids become text again. Nothing is fetched from a network.
+"""Texts become ids, and ids become text again.
 
 Read tokenizer.py first: what a tokenizer is; then load_tokenizer.py, from a name to one of them.
 """

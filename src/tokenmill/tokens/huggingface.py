@@ -175,7 +175,7 @@ def from_file(path: Path, *, end_of_text: str | int | None) -> HuggingFaceTokeni
         raise FormatError(f"{path} is not a {path.name}: {error}") from None
     tree = parse(content, str(path))
     spellings = spellings_of(tree, str(path))
-    number, text = _end_of_text(tree, spellings, end_of_text, str(path))
+    number, text = find_end_of_text(tree, spellings, end_of_text, str(path))
     found = HuggingFaceTokenizer(name, content, number, text)
     vars(found).update(_tree=tree, _vocabulary=Vocabulary(spellings, name=name))
     added = [str(token["content"]) for token in tree["added_tokens"]]
@@ -221,9 +221,10 @@ def from_state(state: dict[str, Any]) -> HuggingFaceTokenizer:
     return found
 
 
-def _end_of_text(
+def find_end_of_text(
     tree: Tree, spellings: dict[int, bytes], given: str | int | None, where: str
 ) -> tuple[int, str | None]:
+    """Return the id that ends a text and how it is written: as given, or by a known spelling."""
     added = {str(token["content"]): int(token["id"]) for token in tree["added_tokens"]}
     shown = ", ".join(sorted(added)[:20]) or "none"
     if isinstance(given, int):

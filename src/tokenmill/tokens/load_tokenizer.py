@@ -1,10 +1,12 @@
-"""A tokenizer by name, by path, or from the state a dataset keeps; and which id begins a document.
+"""A tokenizer by name, by path, from an object or a dataset; and which id begins a document.
 
-Nothing is fetched from a network and no code that comes with a tokenizer is run.
+Nothing is fetched from a network, but for a name of the hub (hub/tokenizer_files.py), and no code
+that comes with a tokenizer is run.
 """
 
 import importlib
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ from tokenmill.tokens.tokenizer import Tokenizer
 
 ENCODINGS = ("gpt2", "r50k_base", "p50k_base", "cl100k_base", "o200k_base")
 NAMES = ("bytes", "chars", *ENCODINGS)
+FILES = ("tokenizer.json", "vocab.json", "tokenizer.model", "tokenizer_state.json")  # in turn
+STATE_FOLDER = ".state"  # how the name of a folder ends that has the state of an object
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(?<!\.json)(?<!\.model)(?<!\.tiktoken)(@[\w./-]+)?")
 # The kind in a stored state -> the module of its family, imported when it is used.
 FAMILIES = {
     "bytes": "bytes_and_chars",
@@ -35,17 +40,24 @@ BEGIN_NAMES = (
 
 @checks_arguments
 def load(
-    name_or_path: str | os.PathLike[str],
+    name_or_path: Any,
     *,
     end_of_text: str | int | None = None,
     pattern: str | None = None,
 ) -> Tokenizer:
-    """The tokenizer of this name, or in this file.
+    """The tokenizer of this name, in this file, folder or dataset, or on the hub (`OWNER/NAME`).
 
+    An object of `tokenizers`, transformers or tiktoken gives its own ids, or is refused.
     `end_of_text` (a token or an id) and `pattern` say what some files do not; a name needs neither.
     `chars` must first see the text: `CharsTokenizer.learn`.
     """
-    name = str(name_or_path)
+    if not isinstance(name_or_path, str | os.PathLike):
+        if isinstance(name_or_path, Tokenizer) and end_of_text is pattern is None:
+            return name_or_path
+        from tokenmill.tokens.given_tokenizer import name_of
+
+        name_or_path = name_of(name_or_path, end_of_text)
+    name = os.fspath(name_or_path)
     if name in NAMES:
         if end_of_text is not None or pattern is not None:
             raise ValueError(f"{name} has its own end-of-text id and pattern; leave both out")
@@ -57,12 +69,24 @@ def load(
         is_bytes = name == "bytes"
         return _call("bytes", "BytesTokenizer") if is_bytes else _call("ranks", "from_cache", name)
     path = Path(name)
-    if path.is_dir():
-        inside = (path / file for file in ("tokenizer.json", "vocab.json"))
-        path = next(filter(Path.is_file, inside), path)
-    if not path.is_file():
-        known = f"neither a name ({', '.join(NAMES)}) nor a file here"
-        raise ValueError(f"no tokenizer {name!r}: {known}{did_you_mean(name, NAMES)}")
+    if not os.path.exists(name) and HUB_NAME.fullmatch(name):
+        from tokenmill.hub.tokenizer_files import fetch_tokenizer
+
+        folder, commit = fetch_tokenizer(name)
+        tokenizer = load(folder, end_of_text=end_of_text, pattern=pattern)
+        vars(tokenizer).update(name=commit)  # not `replace`: what takes long to build stays
+        return tokenizer
+    if os.path.isdir(name):
+        path = next(filter(Path.is_file, (path / file for file in FILES)), path)
+    if not os.path.isfile(path):
+        known = f"neither a name ({', '.join(NAMES)}), nor a file here, nor OWNER/NAME of the hub"
+        raise ValueError(f"no tokenizer {name!r:.80}: {known}{did_you_mean(name, NAMES)}")
+    if path.name == FILES[-1] or path.parent.suffix == STATE_FOLDER:
+        tokenizer = from_bytes(path.read_bytes(), str(path))
+        end = tokenizer.end_of_text
+        if end_of_text not in (None, end, tokenizer.end_of_text_id) or pattern is not None:
+            raise ValueError(f"end_of_text={end_of_text!r:.80}: {tokenizer.name} has {end!r}")
+        return tokenizer
     if path.suffix == ".tiktoken":
         if isinstance(end_of_text, str) and end_of_text.isdecimal():
             end_of_text = int(end_of_text)

@@ -144,8 +144,8 @@ def _processor(model: bytes, where: str) -> Any:
     with failures_of("sentencepiece", f"read {where}, which is not a SentencePiece model"):
         loaded = processor.LoadFromSerializedProto(model)
         processor.id_to_piece(list(range(processor.vocab_size())))  # every piece is text
-    if not loaded:
-        raise FormatError(f"{where} is not a SentencePiece model")
+    if not loaded or processor.unk_id() < 0:
+        raise FormatError(f"{where} is not a SentencePiece model, or has no unknown piece")
     return processor
 
 

@@ -1,7 +1,8 @@
 """The loader as tensors, through three doors, and which share of the data is mine (world.py).
 
 TorchLoader for your own loop; TokenDataLoader, a real DataLoader, for Lightning, Fabric, LitGPT and
-workers; WindowsDataset, map style, for Hugging Face, Accelerate and any DataLoader.
+workers; WindowsDataset, map style, for Hugging Face, Accelerate and any DataLoader. The data module
+for Lightning, TokenDataModule, is in lightning.py, which imports Lightning.
 """
 
 from tokenmill.torch.token_data_loader import TokenDataLoader as TokenDataLoader

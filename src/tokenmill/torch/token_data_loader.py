@@ -7,19 +7,19 @@ change neither the order nor the state, and a state may be loaded under other on
 rarely needed: `TorchLoader` with its one thread is faster.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Unpack
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.base.suggest import one_of
+from tokenmill.batches.batch import IGNORED, Batch
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
 from tokenmill.errors import MismatchError
-from tokenmill.torch.torch_batch import ITEMS, batch_as, cheapest_form
+from tokenmill.torch.torch_batch import cheapest_form, form_of, refuse_rows
 from tokenmill.torch.world import find_ranks
 
 _Position = tuple[int, int]  # samples consumed before a batch, and the pass it is in
@@ -31,11 +31,12 @@ class TokenDataLoader(DataLoader[Any]):
 
     Its dataset is iterable, so no framework replaces its sampler; it finds its rank itself.
 
-    `items` is the form of a batch: `pair`, `dict`, `hugging_face`, `window` (see `batch_as`) or
-    `batch` (a TorchBatch, the only one with documents). `batch_size` counts the rows of ONE
-    rank. With `from_start` every pass begins at the first batch, as validation wants it.
-    `num_workers` and `workers` (prefetch_factor, persistent_workers, pin_memory, ...) are for
-    DataLoader. Further arguments are those of `tokenmill.BatchLoader`.
+    `items` is the form of a batch: `pair`, `dict`, `hugging_face`, `window`, `megatron`, `flash`
+    (see `batch_as`) or `batch`, a TorchBatch. `ignore_index` is the label without a loss.
+    `batch_size` counts the rows of ONE rank. With `from_start` every pass begins at the first
+    batch, as validation wants it. `num_workers` and `workers` (prefetch_factor,
+    persistent_workers, pin_memory, ...) are for DataLoader. Further arguments are those of
+    `tokenmill.BatchLoader`.
     """
 
     @takes_keywords_of(BatchLoader)
@@ -46,6 +47,7 @@ class TokenDataLoader(DataLoader[Any]):
         batch_size: int,
         block_size: int,
         items: str = "pair",
+        ignore_index: int = IGNORED,
         rank: int | None = None,
         world_size: int | None = None,
         mesh: Any = None,
@@ -56,11 +58,11 @@ class TokenDataLoader(DataLoader[Any]):
         form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
         **options: Unpack[LoaderKeywords],
     ) -> None:
-        one_of("items", items, (*ITEMS, "batch"))
+        as_items = form_of(items, ignore_index, options.get("documents"), dtype=form.dtype)
         self.data = data
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
         self.from_start = from_start
-        in_halves = items in ("pair", "dict", "batch")
+        in_halves = items in ("pair", "dict", "megatron", "batch")
         self._loader = BatchLoader(
             data,
             batch_size=batch_size,
@@ -80,7 +82,7 @@ class TokenDataLoader(DataLoader[Any]):
             )
         self._position: _Position = (0, 0)
         super().__init__(
-            _Batches(self._loader, items, form.dtype),
+            _Batches(self._loader, as_items),
             batch_size=None,
             num_workers=num_workers,
             collate_fn=_unchanged,
@@ -111,6 +113,8 @@ class TokenDataLoader(DataLoader[Any]):
         finally:
             dataset.begin_at(_NOWHERE)
 
+    __getitem__ = refuse_rows
+
     def _settled(self, samples: int, number: int) -> _Position:
         """This position or, where its pass has no whole batch left, the start of the next pass."""
         end = self._loader.passes.stop_of(number)
@@ -138,6 +142,7 @@ class TokenDataLoader(DataLoader[Any]):
 
     def set_epoch(self, epoch: int) -> None:
         """Begin this pass, unless it is the present one: then what was read of it stays read."""
+        self._loader.set_epoch(epoch)  # refuses what is no epoch
         if self._loader.passes.limits and epoch != self._position[1]:
             self._position = (self._loader.passes.start_of(epoch), epoch)
 
@@ -150,10 +155,9 @@ class _Batches(IterableDataset[Any]):
     would silently lose most of the data. Such a reader never sets a position, and is refused.
     """
 
-    def __init__(self, loader: BatchLoader, items: str, dtype: Any) -> None:
+    def __init__(self, loader: BatchLoader, form: Callable[[Batch], Any]) -> None:
         self.loader = loader
-        self.items = items
-        self.dtype = dtype
+        self.form = form
         self._start = torch.tensor(_NOWHERE, dtype=torch.int64)
         self._start.share_memory_()  # type: ignore[no-untyped-call]
 
@@ -178,8 +182,30 @@ class _Batches(IterableDataset[Any]):
         worker = get_worker_info()
         first, stride = (0, 1) if worker is None else (worker.id, worker.num_workers)
         for batch in self.loader.batches(self.loader.step + first, stride):
-            yield batch_as(batch, self.items, self.dtype)
+            yield self.form(batch)
 
 
 def _unchanged(item: Any) -> Any:
     return item
+
+
+@takes_keywords_of(TokenDataLoader, but=("order", "from_start"))
+def validation_loader(
+    data: Any, *, batch_size: int, block_size: int, **options: Any
+) -> TokenDataLoader:
+    """Return a loader of the windows in order, from the first one in every pass.
+
+    Of a small dataset it gives one shorter batch, equal on all ranks.
+    """
+    rank, world_size, mesh = (options.get(name) for name in ("rank", "world_size", "mesh"))
+    ranks = find_ranks(rank, world_size, mesh=mesh)
+    num_tokens = getattr(data, "num_tokens", 0)  # what has none is refused below
+    rows = max(1, (num_tokens - 1) // block_size // ranks.world_size)
+    return TokenDataLoader(
+        data,
+        batch_size=min(batch_size, rows),
+        block_size=block_size,
+        order="sequential",
+        from_start=True,
+        **options,
+    )

@@ -1,20 +1,23 @@
 """A batch as contiguous tensors, and the forms in which trainers want it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tokenmill.base.suggest import one_of
 from tokenmill.batches.batch import IGNORED, Batch
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.window_source import refuse_labels_apart
 
 # Fields that a batch of arrays has as well, or has as None: all of them without a loss mask.
 _ARRAYS = ("document_ids", "positions", "loss_mask", "cu_seqlens", "augmented_labels")
-ITEMS = ("pair", "dict", "hugging_face", "window")  # the forms of single rows
+ITEMS = ("pair", "dict", "hugging_face", "window", "megatron")  # the forms of single rows
+BATCH_ITEMS = (*ITEMS, "flash", "batch")
 
 
 @dataclass(eq=False)  # not frozen: that takes twice as long to make
@@ -22,13 +25,13 @@ class TorchBatch:
     """Rows of one step and rank; unpacks as `inputs, targets = batch`.
 
     Of rows with padding it unpacks as `inputs, labels`: nothing is to be learned from padding.
-    Banned targets are -100 in both.
+    Banned targets are `ignore_index` in both.
     """
 
     inputs: Tensor
     """(B, T) int64."""
     targets: Tensor
-    """(B, T) int64: the token after each input; -100 where that is banned."""
+    """(B, T) int64: the token after each input; `ignore_index` where that is banned."""
     document_ids: Tensor | None = None
     """(B, T): which document of its row a token is in; None unless `documents=True` or rows are
     made of documents. Padding is one more document."""
@@ -50,15 +53,25 @@ class TorchBatch:
     """True if labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
     masks_targets: bool = False
     """True if it unpacks as labels: rows have padding, or an augmentation chose the targets."""
+    ignore_index: int = IGNORED
+    """The label where there is no loss: -100, or what the loader was given."""
 
     @property
     def labels(self) -> Tensor:
-        """(B, T) int64: the targets, and -100 where there is no loss."""
+        """(B, T) int64: the targets, and `ignore_index` where there is no loss."""
         if self.augmented_labels is not None:
             return self.augmented_labels
         if self.loss_mask is None:
             return self.targets
-        return self.targets.masked_fill(~self.loss_mask, IGNORED)
+        return self.targets.masked_fill(~self.loss_mask, self.ignore_index)
+
+    @property
+    def position_ids(self) -> Tensor:
+        """(B, T) int64: `positions`, or 0 to T - 1 where documents are not known."""
+        if self.positions is not None:
+            return self.positions.long()
+        length = self.inputs.shape[1]
+        return torch.arange(length, device=self.inputs.device).repeat(len(self.inputs), 1)
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.inputs, self.labels if self.masks_targets else self.targets))
@@ -89,24 +102,64 @@ class TorchBatch:
             named["position_ids"] = self.positions
         return named
 
-    def for_hugging_face(self) -> dict[str, Tensor]:
+    def for_hugging_face(self, *, position_ids: bool = False) -> dict[str, Tensor]:
         """`{"input_ids", "labels"}` for a causal model of transformers, which shifts labels itself.
 
         Both are the T + 1 tokens of the window: for a context of 1024 use block_size=1023. Rows of
-        documents also have `position_ids`, which start again with each document. With `MaskTokens`
-        they are T inputs and T labels, for masked models, which do not shift.
+        documents also have `position_ids`, which start again with each document; windows with
+        `documents=True` have them if asked. With `MaskTokens` they are T inputs and T labels, for
+        masked models, which do not shift.
         """
         if self.labels_are_inputs:
             return {"input_ids": self.inputs, "labels": self.labels}
         # No loss comes after the last token: where it is banned, any id will do as an input.
         whole = torch.cat((self.inputs, self.targets[:, -1:].clamp(min=0)), dim=1)
         if self.loss_mask is None and self.augmented_labels is None:
-            return {"input_ids": whole, "labels": whole}
+            return {"input_ids": whole, "labels": whole.clone()}
         named = {"input_ids": whole, "labels": torch.cat((whole[:, :1], self.labels), dim=1)}
-        if self.masks_targets and self.positions is not None and self.loss_mask is not None:
+        wanted = position_ids or self.masks_targets
+        if wanted and self.positions is not None and self.loss_mask is not None:
             last = (self.positions[:, -1:] + 1) * self.loss_mask[:, -1:]
             named["position_ids"] = torch.cat((self.positions, last), dim=1)
         return named
+
+    def for_flash_attention(self) -> dict[str, Any]:
+        """Return the batch as one row of documents, for flash attention in transformers.
+
+        As `for_hugging_face`, flat: (1, B * (T + 1)), with `position_ids`, the ends of documents
+        `cu_seq_lens_q` and `_k`, and the longest one. A row without documents is one document.
+        """
+        if self.labels_are_inputs:
+            raise ValueError(
+                'items="flash" is for causal models, and MaskTokens for masked ones\n\n'
+                'hint: items="hugging_face", or another augmentation'
+            )
+        named = self.for_hugging_face(position_ids=True)
+        ids = named["input_ids"]
+        positions = named.get("position_ids")
+        if positions is None:
+            positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        named["labels"][:, 0] = self.ignore_index  # the row before does not predict it
+        (begins,) = (positions.flatten() == 0).nonzero(as_tuple=True)
+        ends = torch.nn.functional.pad(begins, (0, 1), value=ids.numel()).int()
+        longest = int(ends.diff().max())
+        flat = {**named, "position_ids": positions.long()}
+        return {
+            **{name: tensor.reshape(1, -1) for name, tensor in flat.items()},
+            **{"cu_seq_lens_q": ends, "cu_seq_lens_k": ends},
+            **{"max_length_q": longest, "max_length_k": longest},
+        }
+
+    def for_megatron(self) -> dict[str, Tensor]:
+        """`{"tokens", "labels", "loss_mask", "position_ids"}`; labels without a loss are 0."""
+        labels = self.labels
+        counted = labels != self.ignore_index
+        return {
+            "tokens": self.inputs,
+            "labels": labels * counted,
+            "loss_mask": counted.float(),
+            "position_ids": self.position_ids,
+        }
 
 
 def cheapest_form(
@@ -125,7 +178,34 @@ def cheapest_form(
     return replace(form, dtype=stored) if fits else form
 
 
-def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:
+def form_of(
+    items: str, ignore_index: int, documents: Any, *, forms: Any = BATCH_ITEMS, dtype: Any = None
+) -> Callable[[Batch], Any]:
+    """Return `batch_as` for a form; one that cannot hold what was asked for is refused."""
+    one_of("items", items, forms)
+    if documents and items in ("pair", "window"):
+        raise ValueError(
+            f"items={items!r} has no place for the positions and masks of documents=True\n\n"
+            'hint: items="dict", "hugging_face" or "megatron", or leave documents out'
+        )
+    if ignore_index >= 0:
+        raise ValueError(
+            f"ignore_index is {ignore_index}, which is a token id: targets of this id would be "
+            "without a loss\n\nhint: -100 (torch, transformers) or -1 (nanoGPT, nanochat, llm.c)"
+        )
+    return partial(batch_as, items=items, dtype=dtype, ignore_index=ignore_index)
+
+
+_FORMS: dict[str, Callable[[TorchBatch], Any]] = {
+    "pair": tuple,
+    "dict": TorchBatch.as_dict,
+    "hugging_face": partial(TorchBatch.for_hugging_face, position_ids=True),
+    "megatron": TorchBatch.for_megatron,
+    "flash": TorchBatch.for_flash_attention,
+}
+
+
+def batch_as(batch: Batch, items: str, dtype: Any = None, ignore_index: int = IGNORED) -> Any:
     """Return a batch in one of the forms that `items` names.
 
     pair           (inputs, targets); where rows have padding, (inputs, labels)
@@ -133,22 +213,23 @@ def batch_as(batch: Batch, items: str, dtype: Any = None) -> Any:
     hugging_face   {"input_ids", "labels"}: both all T + 1 tokens, since those models shift labels
                    themselves; the model sees T + 1 tokens and none of the T targets is lost
     window         the T + 1 tokens in one tensor, for loops that cut it themselves (LitGPT)
+    megatron       {"tokens", "labels", "loss_mask", "position_ids"}
+    flash          hugging_face in one flat row, with `cu_seq_lens_q` and `_k`: whole batches only
     batch          a TorchBatch
 
-    Labels are -100 where there is no loss, and so are targets that are banned.
+    Labels are `ignore_index` where there is no loss, and so are targets that are banned. With
+    documents, `dict` and `hugging_face` have "position_ids".
     """
     if items == "window":
         refuse_labels_apart(batch)
         return _tensor(batch.tokens, dtype)
-    made = from_arrays(batch, dtype=dtype)
-    if items == "pair":
-        return tuple(made)
-    if items == "dict":
-        return made.as_dict()
-    return made.for_hugging_face() if items == "hugging_face" else made
+    made = from_arrays(batch, dtype=dtype, ignore_index=ignore_index)
+    return _FORMS[items](made) if items in _FORMS else made
 
 
-def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None) -> TorchBatch:
+def from_arrays(
+    batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None, ignore_index: int = IGNORED
+) -> TorchBatch:
     """A batch of arrays as tensors: on the CPU, or on the device where its tokens are already."""
     if batch.rows.ndim == 3 and tokens is None and dtype is None:  # halves, int64 as they are
         inputs, targets = map(torch.from_numpy, batch.rows)
@@ -174,16 +255,29 @@ def from_arrays(batch: Batch, tokens: Tensor | None = None, *, dtype: Any = None
         labels_are_inputs=batch.labels_are_inputs,
         masks_targets=batch.masks_targets,
         sources=torch.from_numpy(batch.sources),
+        ignore_index=ignore_index,
     )
     if mask is not None:
         for name in _ARRAYS:
             if (array := getattr(batch, name)) is not None:
                 setattr(made, name, torch.from_numpy(array))
+        if ignore_index != IGNORED:
+            for name in ("targets", "augmented_labels"):
+                if (labels := getattr(made, name)) is not None:
+                    setattr(made, name, labels.masked_fill(labels == IGNORED, ignore_index))
     return made if tokens is None else made.to(tokens.device)
 
 
 def _tensor(ids: np.ndarray, dtype: Any) -> Tensor:
     return torch.from_numpy(ids.astype(dtype or np.int64, order="C", copy=False))
+
+
+def refuse_rows(loader: object, _: object = None) -> None:
+    """Refuse a DataLoader around a loader, which would make batches of its batches."""
+    raise TypeError(
+        f"a {type(loader).__name__} gives batches; another DataLoader takes rows\n\n"
+        "hint: iterate over it as it is, or give tokenmill.torch.WindowsDataset to that DataLoader"
+    )
 
 
 def loss_per_source(losses: Tensor, batch: TorchBatch, num_sources: int) -> tuple[Tensor, Tensor]:
@@ -195,7 +289,7 @@ def loss_per_source(losses: Tensor, batch: TorchBatch, num_sources: int) -> tupl
     """
     if batch.sources is None:
         raise ValueError("the batch does not say which source its rows are of")
-    counted = batch.labels != IGNORED  # (B, T)
+    counted = batch.labels != batch.ignore_index  # (B, T)
     loss_of_rows = torch.where(counted, losses.detach().float(), 0.0).sum(dim=1)
     sums = loss_of_rows.new_zeros(num_sources).index_add_(0, batch.sources, loss_of_rows)
     targets_of_rows = counted.sum(dim=1)

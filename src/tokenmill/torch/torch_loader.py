@@ -10,10 +10,12 @@ from typing import Any, Self, Unpack
 import torch
 
 from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.stalls import waiting_for
+from tokenmill.batches.batch import IGNORED, Batch
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
 from tokenmill.batches.run import LoaderKeywords
-from tokenmill.torch.torch_batch import TorchBatch, cheapest_form, from_arrays
+from tokenmill.torch.torch_batch import TorchBatch, cheapest_form, form_of, from_arrays, refuse_rows
 from tokenmill.torch.world import find_ranks
 
 
@@ -33,10 +35,11 @@ def known_device(device: str | torch.device) -> torch.device:
 class TorchLoader(BatchLoader):
     """Endless (or `epochs=n`) batches of one rank as tensors, for your own loop.
 
-    A `tokenmill.BatchLoader`, with its arguments and methods, that iterates over tensors; `batch`
-    still gives arrays. Ids are int64, whatever `form` says. With `vocab_size` an id beyond it is an
-    error that names the value, where a GPU would only report a failed assert. The share of this
-    process is found by `find_ranks`, and kept as `ranks`; `mesh` is a torch DeviceMesh.
+    A `tokenmill.BatchLoader`, with its arguments and methods, whose batches are tensors. Ids are
+    int64, whatever `form` says. With `vocab_size` an id beyond it is an error that names the value,
+    where a GPU would only report a failed assert. `ignore_index` is the label where there is no
+    loss. The share of this process is found by `find_ranks`, and kept as `ranks`; `mesh` is a torch
+    DeviceMesh.
     """
 
     @takes_keywords_of(BatchLoader)
@@ -51,11 +54,14 @@ class TorchLoader(BatchLoader):
         world_size: int | None = None,
         mesh: Any = None,
         vocab_size: int | None = None,
+        ignore_index: int = IGNORED,
         epochs: int | None = None,
         form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
         **options: Unpack[LoaderKeywords],
     ) -> None:
         self.ranks = find_ranks(rank, world_size, mesh=mesh)
+        self.ignore_index = ignore_index
+        self._form = form_of("batch", ignore_index, documents=None)
         self.device = known_device(device)
         self._is_cpu = self.device.type == "cpu"
         form = replace(form, dtype="int64", vocab_size=vocab_size or form.vocab_size)
@@ -73,11 +79,24 @@ class TorchLoader(BatchLoader):
     def __next__(self) -> TorchBatch:  # type: ignore[override]
         batch = super().__next__()
         if self._is_cpu:
-            return from_arrays(batch)
+            made: TorchBatch = self._form(batch)
+            return made
+        with waiting_for(f"a copy to {self.device}", self._maker.times["copy"]):
+            return self._as_tensors(batch)
+
+    def batch(self, step: int) -> TorchBatch:  # type: ignore[override]
+        """Return the batch of any step (of this pass) as tensors, without moving the loader."""
+        return self._as_tensors(super().batch(step))
+
+    def _as_tensors(self, batch: Batch) -> TorchBatch:
         if self.device.type != "cuda":
-            return from_arrays(batch).to(self.device)
+            made: TorchBatch = self._form(batch)
+            return made if self._is_cpu else made.to(self.device)
         ids = torch.from_numpy(batch.tokens).pin_memory()
-        return from_arrays(batch, ids.to(self.device, non_blocking=True).to(torch.int64))
+        ids = ids.to(self.device, non_blocking=True).to(torch.int64)
+        return from_arrays(batch, ids, ignore_index=self.ignore_index)
+
+    __getitem__ = refuse_rows
 
     def describe(self, step: int) -> list[str]:
         """The file and token that each row of a step's batch comes from, in words."""

@@ -16,22 +16,24 @@ from torch.utils.data import Dataset, default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from tokenmill.base.signatures import takes_keywords_of
-from tokenmill.base.suggest import one_of
+from tokenmill.batches.batch import IGNORED
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.batches.loader import BatchLoader
-from tokenmill.batches.run import OrderKeywords
-from tokenmill.torch.torch_batch import ITEMS, batch_as
+from tokenmill.batches.run import LoaderKeywords
+from tokenmill.torch.torch_batch import ITEMS, form_of
 
-NOT_OF_A_SEQUENCE = ("batch_size", "rank", "world_size", "epochs", "documents")
+NOT_OF_A_SEQUENCE = ("batch_size", "rank", "world_size", "epochs")
 _NO_END = 1 << 62
 
 
 class WindowsDataset(Dataset[Any]):
     """Map-style windows of a dataset, in the order of a seed: Hugging Face, Accelerate.
 
-    `items` is `pair`, `dict`, `hugging_face` or `window` (see `batch_as`); further arguments are
-    those of `tokenmill.BatchLoader`. Its length is one epoch. It does not divide itself by rank:
-    that is what the sampler, or the framework, does with a map-style dataset.
+    `items` is `pair`, `dict`, `hugging_face`, `window` or `megatron` (see `batch_as`), and
+    `ignore_index` the label without a loss; further arguments are those of
+    `tokenmill.BatchLoader`. Its length is one epoch, or `num_samples`, which may be more, and which
+    a mixture needs. It does not divide itself by rank: that is what the sampler, or the framework,
+    does with a map-style dataset.
     """
 
     @takes_keywords_of(BatchLoader, but=NOT_OF_A_SEQUENCE)
@@ -41,15 +43,17 @@ class WindowsDataset(Dataset[Any]):
         *,
         block_size: int,
         items: str = "pair",
+        ignore_index: int = IGNORED,
+        num_samples: int | None = None,
         form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
-        **options: Unpack[OrderKeywords],
+        **options: Unpack[LoaderKeywords],
     ) -> None:
-        one_of("items", items, ITEMS)
         self.data = data
         self.items = items
-        loader = BatchLoader(data, batch_size=1, block_size=block_size, form=form, **options)
-        self._length = len(loader.windows())
-        self._windows = loader.windows(_NO_END)
+        self._form = form_of(items, ignore_index, options.get("documents"), forms=ITEMS)
+        self.loader = BatchLoader(data, batch_size=1, block_size=block_size, form=form, **options)
+        self._length = len(self.loader.windows(num_samples))
+        self._windows = self.loader.windows(_NO_END)
         self._epoch = torch.zeros((), dtype=torch.int64)  # shared: workers alive already see it
         self._epoch.share_memory_()  # type: ignore[no-untyped-call]
 
@@ -76,7 +80,7 @@ class WindowsDataset(Dataset[Any]):
             raise IndexError(f"items {list(indices)} of a dataset of {self._length} windows")
         first = self.epoch * self._length
         samples = [first + i % self._length for i in indices]
-        whole = batch_as(self._windows.batch(samples), self.items)
+        whole = self._form(self._windows.batch(samples))
         if self.items == "window":
             return list(whole)
         row = RowOfPair if self.items == "pair" else RowOfNamed

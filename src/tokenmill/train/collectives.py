@@ -8,6 +8,7 @@ from datetime import timedelta
 import torch
 from torch import Tensor, distributed
 
+from tokenmill.base.stalls import waiting_for
 from tokenmill.torch.torch_loader import known_device
 from tokenmill.torch.world import Ranks, find_ranks
 
@@ -39,7 +40,8 @@ def process_group(device: torch.device) -> Iterator[Ranks]:
 def sum_over_ranks(values: Tensor) -> Tensor:
     """Add up a tensor over all ranks."""
     if distributed.is_initialized():
-        distributed.all_reduce(values)
+        with _others():
+            distributed.all_reduce(values)
     return values
 
 
@@ -48,14 +50,20 @@ def texts_of_ranks(text: str) -> list[str]:
     if not distributed.is_initialized():
         return [text]
     texts = [""] * distributed.get_world_size()
-    distributed.all_gather_object(texts, text)
+    with _others():
+        distributed.all_gather_object(texts, text)
     return texts
 
 
 def barrier() -> None:
     """Wait until every rank is here."""
     if distributed.is_initialized():
-        distributed.barrier()
+        with _others():
+            distributed.barrier()
+
+
+def _others() -> waiting_for:
+    return waiting_for(f"the other ranks, on rank {distributed.get_rank()}")
 
 
 def local_device(name: str) -> torch.device:

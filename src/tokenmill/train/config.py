@@ -29,6 +29,7 @@ AT_LEAST_ONE = (
 RATES = ("learning_rate", "min_learning_rate", "weight_decay", "beta1", "beta2", "grad_clip")
 EXAMPLE = "web=data/web,code=data/code"  # of a mixture
 WEIGHTS = "web=0.7,code=0.3"
+BUNDLED = Path(__file__).with_name("configs")
 SOURCES = ("input_file", "dataset_dir", "train_data_path", "mixture")
 
 
@@ -49,7 +50,7 @@ class TrainConfig:
     """Shares of the datasets of a mixture, such as web=0.7,code=0.3."""
     val_data_path: str | None = None
     """Token files to validate on; the last tenth of the training data when not given."""
-    tokenizer: str | None = None
+    tokenizer: Any = None
     """Tokenizer of data that does not name its own; gpt2 when neither does."""
     dtype: Literal["uint16", "uint32", "int32", "uint8", "int64"] | None = None
     """Token type of raw .bin files, which do not say it themselves."""
@@ -155,6 +156,10 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if not isinstance(self.tokenizer, str | None):
+            from tokenmill.tokens.given_tokenizer import name_of
+
+            object.__setattr__(self, "tokenizer", name_of(self.tokenizer))
         counts = {name: getattr(self, name) for name in AT_LEAST_ONE}
         check_at_least_one(**{name: n for name, n in counts.items() if n is not None})
         for name in RATES:
@@ -278,9 +283,7 @@ def load_config(
 
     merged = dict(saved or {})
     if config_file is not None:
-        path = Path(config_file)
-        if not path.is_file():
-            raise FileNotFoundError(f"no config file {path} (looked in {Path.cwd()})")
+        path = find_config(config_file)
         _update(merged, parse_object(path.read_bytes(), str(path)))
     _update(merged, {name: value for name, value in flags.items() if value is not None})
     known = [field.name for field in fields(TrainConfig)]
@@ -288,6 +291,21 @@ def load_config(
         if name not in known:
             raise ValueError(f"unknown setting {name!r}{did_you_mean(name, known, AS_HINT)}")
     return TrainConfig(**merged)
+
+
+def find_config(name: str) -> Path:
+    """Return the path of a config file; those that come with tokenmill also have a name."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    bundled = {each.stem: each for each in sorted(BUNDLED.glob("*.json"))}
+    short = path.name.removesuffix(".json")
+    if short in bundled and path.parent in (Path(), Path("configs")):
+        return bundled[short]
+    raise FileNotFoundError(
+        f"no config file {path} (looked in {Path.cwd()}); with tokenmill come {', '.join(bundled)}"
+        f"{did_you_mean(short, list(bundled))}"
+    )
 
 
 def _update(merged: dict[str, Any], later: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.signals import StopRequest
 from tokenmill.batches.batch_form import BatchForm
 from tokenmill.errors import FormatError, Stopped, TokenmillError
+from tokenmill.metrics import prometheus
 from tokenmill.torch.torch_batch import TorchBatch
 from tokenmill.torch.torch_loader import TorchLoader
 from tokenmill.torch.world import Ranks
@@ -31,10 +32,10 @@ from tokenmill.train import checkpoint
 from tokenmill.train.collectives import barrier, sum_over_ranks, texts_of_ranks
 from tokenmill.train.config import TrainConfig
 from tokenmill.train.edits_file import RunEdits, read_entries
-from tokenmill.train.metrics import RunRecord, TextBytes, bits_per_byte
 from tokenmill.train.model import GPT, generate, learning_rate_at, make_optimizer
 from tokenmill.train.run_data import TrainingData
 from tokenmill.train.run_page import trained_part
+from tokenmill.train.run_record import RunRecord, TextBytes, bits_per_byte
 
 VALIDATION_SEED = 0  # not the run's seed, so that runs can be compared
 CPU_PASS = 1 << 37  # weights times tokens of a forward pass on a CPU: seconds, and little memory
@@ -52,6 +53,8 @@ class TrainResult:
     """Share of the time of this process's steps spent waiting for data."""
     val_losses: dict[str, float] = field(default_factory=dict)
     """The loss on every validation set, by its name: val, val_code..."""
+    sample: str = ""
+    """Text that the model wrote at its last validation."""
 
 
 class Validation:
@@ -121,6 +124,7 @@ class Trainer:
         """Steps of the data that were not trained on."""
         self.loss = math.nan
         self.val_losses: dict[str, float] = {}
+        self.last_sample = ""
         self._seconds = 0.0  # of all steps, without validation and checkpoints
         self._waited = 0.0  # seconds of these, for data
         # Step, step of the data, loss and norm, not yet looked at: that would wait for the GPU.
@@ -203,6 +207,7 @@ class Trainer:
             run_dir=config.run_dir,
             data_wait=share,
             val_losses=self.val_losses,
+            sample=self.last_sample,
         )
 
     def _train(self) -> None:
@@ -351,6 +356,7 @@ class Trainer:
         speed = tokens_per_step * (self.step - step) / took
         counted = torch.tensor(self._text_bytes.count(self._last_batches), dtype=torch.float64)
         bits = bits_per_byte(self.loss, *sum_over_ranks(counted).tolist())
+        stats = self.loader.stats()
         self.record.log(
             {
                 "loss": self.loss,
@@ -360,8 +366,11 @@ class Trainer:
                 "epoch": self.loader.epoch,
                 "tokens_per_second": round(speed),
                 "data_wait": round(wait, 6),
+                **{f"wait_{name}": value for name, value in stats["stages"]["wait"].items()},
+                "queue_depth": stats["queue_depth"],
             },
             self.step,
+            prometheus(self.loader, run=self.config.model_name),
         )
         self._meter.move_to(
             self.step,
@@ -389,7 +398,7 @@ class Trainer:
         numbers = ", ".join(f"{name} {number:.4f}" for name, number in values.items())
         self.progress.say(f"step {self.step:,}  {numbers}")
         if self.is_main and self.config.sample_tokens:
-            values["sample"] = self.sample()
+            values["sample"] = self.last_sample = self.sample()
         self.record.log(values, self.step)
         self._must_evaluate = False
         if "sample" in values and self.step:

@@ -16,12 +16,13 @@ from tokenmill.tokens import load_tokenizer
 from tokenmill.torch.world import find_ranks
 from tokenmill.train import checkpoint
 from tokenmill.train.checkpoint import existing_latest, latest, read_state
+from tokenmill.train.choose_model import MODEL, choose_model, choose_tokenizer
 from tokenmill.train.collectives import barrier, local_device, process_group
 from tokenmill.train.config import TrainConfig, check_same_run, load_config
 from tokenmill.train.loop import Trainer, TrainResult
-from tokenmill.train.metrics import check_loggers
 from tokenmill.train.model import GPT, generate
 from tokenmill.train.run_data import describe_run, open_data
+from tokenmill.train.run_record import check_loggers
 
 
 @takes_keywords_of(TrainConfig)
@@ -35,11 +36,13 @@ def train(
 ) -> TrainResult:
     """Train a GPT; the keywords are the settings of `TrainConfig`, which also says what each means.
 
-    They win over the config file, and may be given as a mapping, `settings`, as well. With `resume`
+    They win over the config file, and may be given as a mapping, `settings`, as well. Without a
+    config file a model is chosen that fits the data and the device. With `resume`
     a run continues from its last checkpoint, or starts when it has none: the same command can be
     given again and again.
     """
-    given = {**(settings or {}), **keywords}
+    merged = {**(settings or {}), **keywords}
+    given = {name: value for name, value in merged.items() if value is not None}
     world_size = find_ranks().world_size
     config = load_config(config_file, given)
     saved = latest(config.run_dir) if resume else None
@@ -47,7 +50,9 @@ def train(
         old = read_state(saved)["config"]
         config = load_config(config_file, given, saved=old)
         check_same_run(load_config(None, old), config.resolved(world_size))
-    config = config.resolved(world_size)
+    is_free = saved is None and config_file is None and not given.keys() & set(MODEL)
+    asked = choose_tokenizer(config) if is_free else config
+    config = asked.resolved(world_size)
     _ = config.source  # exactly one, before anything is touched
     check_loggers(config)
     device = local_device(config.device)
@@ -66,6 +71,10 @@ def train(
             )
         barrier()  # every rank has looked before one writes
         data = open_data(config, progress.say)
+        if is_free:
+            asked, words = choose_model(asked, data, device, given)
+            config = asked.resolved(world_size)
+            progress.say(words)
         trainer = Trainer(config, data, device=device, ranks=ranks, progress=progress)
         if saved is not None:
             trainer.restore(checkpoint.load(saved, device=device))

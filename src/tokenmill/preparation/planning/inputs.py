@@ -12,6 +12,7 @@ import xxhash
 
 from tokenmill.base.address import is_address, is_hub
 from tokenmill.base.atomic import new_file
+from tokenmill.base.descriptors import rename
 from tokenmill.base.human import plural
 from tokenmill.base.progress import Progress
 from tokenmill.errors import PrepareError, SettingsMismatchError
@@ -21,9 +22,9 @@ from tokenmill.text.inputs.file_kind import CODE_SUFFIXES, lookalikes, suffixes
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.text.inputs.sources import count_suffixes, find_sources, in_order, search
 
-Entry = Inputs = Any
-"""A path, glob, address, or `-`; or what holds texts: an iterable of strings or mappings, a table.
-Inputs are one entry, or a list of paths."""
+Entry = Any
+"""A path, glob, address, or `-`; or an iterable of strings or mappings, or a table."""
+Inputs = Any  # one entry, or a list of paths
 ValInput = Any
 """Inputs for `val`; or several validation sets: {"code": ..., "law": ...}."""
 HeldOut = dict[str, list[Entry]]
@@ -104,12 +105,18 @@ def search_inputs(
 
 def _refuse_inside(out: Path, sources: list[Source]) -> None:
     """Refuse text inside the output: a dataset may be replaced as a whole."""
-    folder = os.path.realpath(out)
-    real_folder = functools.cache(os.path.realpath)
+    about = os.stat(out)
+
+    @functools.cache
+    def is_inside(folder: str) -> bool:
+        """Compare folders, not their names: some systems ignore the case of letters."""
+        above = os.path.dirname(folder)
+        is_same = os.path.samestat(os.stat(folder), about)
+        return is_same or (above != folder and is_inside(above))
+
     for source in sources:
-        path = os.path.realpath(source.path) if os.path.islink(source.path) else source.path
-        is_inside = f"{real_folder(os.path.dirname(path))}{os.sep}".startswith(f"{folder}{os.sep}")
-        if is_inside and not is_address(path):
+        path = source.path
+        if not is_address(path) and is_inside(os.path.dirname(os.path.realpath(path))):
             raise SettingsMismatchError(
                 f"the input {printable(source.path)} is inside the output {printable(str(out))}",
                 hint="name an output that holds no text; nothing was written or removed",
@@ -134,7 +141,7 @@ def _keep(entry: Entry, workspace: Workspace, settings: Settings, progress: Prog
             meter.advance(len(block))
     kept = workspace.root / f"{name}-{hasher.hexdigest()[:16]}{suffix}"
     os.utime(arriving, ns=(0, 0))
-    os.replace(arriving, kept)
+    rename(arriving, kept)
     return kept
 
 

@@ -18,7 +18,7 @@ UNIT_BYTES = 32 << 20
 class SettingsKeywords(TypedDict, total=False):
     """The fields of `Settings` that are keyword arguments, for type checkers."""
 
-    tokenizer: str
+    tokenizer: Any
     end_of_text: str | None
     begin_token: str | None
     dtype: Literal["uint16", "uint32"] | None
@@ -69,8 +69,8 @@ class Settings:
     """
 
     # Tokens
-    tokenizer: str = "gpt2"
-    """gpt2, bytes, chars, a tokenizer.json, a .tiktoken or SentencePiece .model file."""
+    tokenizer: Any = "gpt2"
+    """gpt2, bytes, chars, a tokenizer.json, .tiktoken or .model file, or OWNER/NAME on the hub."""
     end_of_text: str | None = None
     """End-of-text token, where the tokenizer file has none."""
     begin_token: str | None = None
@@ -124,6 +124,10 @@ class Settings:
         if self.dedup_min_chars < 0:
             raise ValueError(f"dedup_min_chars is {self.dedup_min_chars}, but must not be negative")
         object.__setattr__(self, "compress", checked_compression(self.compress))
+        if not isinstance(self.tokenizer, str):
+            from tokenmill.tokens.given_tokenizer import name_of
+
+            object.__setattr__(self, "tokenizer", name_of(self.tokenizer, self.end_of_text))
         _ = self.read_rules  # which checks the other fields
 
     @property

@@ -240,6 +240,13 @@ class Summary:
             },
         )
 
+    def _repr_html_(self) -> str:
+        from tokenmill.base.notebook import facts
+
+        known = {"documents": self.documents_in, **self.dropped, "written": self.documents_written}
+        tokens = {"train tokens": self.train_tokens, "val tokens": self.val_tokens}
+        return facts(printable(self.out_dir), {**known, **tokens})
+
     def to_json(self) -> dict[str, Any]:
         """Plain values; a folder whose name is not UTF-8 is escaped, as in messages."""
         return {**asdict(self), "out_dir": printable(self.out_dir)}

@@ -44,10 +44,8 @@ def commit(
         from tokenmill.preparation.planning.val_inputs import files_by_split
 
         settings["val_input"] = files_by_split(plan.sources)
-    tokenizer = TokenizerEntry.of(plan.tokenizer, state, plan.begin_token_id)
-    stored = replace(tokenizer.state, file=plan.folder + tokenizer.state.file)
     manifest = Manifest(
-        tokenizer=replace(tokenizer, state=stored),
+        tokenizer=TokenizerEntry.of(plan.tokenizer, state, plan.begin_token_id, plan.folder),
         dtype=plan.dtype.name,
         tokens_per_shard=plan.settings.tokens_per_shard,
         splits=outcome.splits,

@@ -40,7 +40,7 @@ def find_done(target: Target, wanted: Settings, sources: list[Source]) -> Summar
         return None
     published = target.workspace.published_file
     # True if a run was killed after it wrote the manifest, and before it cleaned up.
-    was_published_here = published.exists() and published.read_text() == found.digest
+    was_published_here = published.exists() and published.read_text("ascii") == found.digest
     plan = read_plan(target.workspace) if was_published_here else None
     is_same = plan is not None and not list_differences(wanted, sources, plan)
     if was_published_here and not is_same:
@@ -134,6 +134,10 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
     found = target.previous
     if found is None:
         return Settings(**given)
+    if found.tokenizer.state is None:
+        raise TokenizerMismatchError(
+            f"{target.name} names no tokenizer: no text can be added to it; use another folder"
+        )
     theirs = recorded_settings(found)
     for name in _MUST_BE_EQUAL:
         must_be = found.dtype if name == "dtype" else theirs.get(name)
@@ -152,6 +156,7 @@ def tokenizer_for(target: Target, settings: Settings, given: dict[str, Any]) -> 
     if found is None:
         return load_tokenizer(settings)
     record = found.tokenizer
+    assert record.state is not None  # `settings_for` has refused it
     file = f"{target.name}/{record.state.file}"
     stored = from_bytes(_read_checked(target, record.state), file)
     check_stated(

@@ -231,6 +231,7 @@ class RemoteTarget(Target):
     def folder_for(self, settings: Settings, sources: Sequence[Source]) -> str:
         """Where new files go inside the dataset: never to the name of a file that is in use."""
         if self.previous is not None:
+            assert self.previous.tokenizer.state is not None  # `settings_for` has refused it
             folder = str(PurePosixPath(self.previous.tokenizer.state.file).parent)
             return "" if folder == "." else f"{folder}/"
         if self.replaced is None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tokenmill.base.address import check_address, is_address, is_hub
 from tokenmill.base.human import plural
+from tokenmill.base.system import portable_path
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs.file_kind import HEAD_BYTES, detect_kind, is_taken, make_source, suffixes
 from tokenmill.text.inputs.open_input import UNREADABLE, Source, cannot_read, printable
@@ -220,9 +221,10 @@ def _names(paths: list[str]) -> dict[str, str]:
             "different clouds, so their names have no common folder",
             hint="copy the smaller part to where the larger is, or prepare one and add the other",
         )
-    parent = os.path.commonprefix(paths).rpartition("/")[0]  # noqa: RUF071
+    portable = {path: path if is_address(path) else portable_path(path) for path in paths}
+    parent = os.path.commonprefix(list(portable.values())).rpartition("/")[0]  # noqa: RUF071
     cut = 0 if is_hub(paths[0]) else len(parent) + 1  # a name on the hub has the commit in it
-    names = {path: _encode_name(path[cut:]) for path in paths}
+    names = {path: _encode_name(name[cut:]) for path, name in portable.items()}
     return dict(sorted(names.items(), key=lambda item: item[1].encode()))
 
 

@@ -58,12 +58,14 @@ class RunRecord:
             about = {"name": name, "id": name, "config": config.to_json(), "resume": "allow"}
             self._wandb = wandb.init(project="tokenmill", dir=str(config.run_dir), **about)
 
-    def log(self, values: dict[str, Any], step: int) -> None:
-        """Add one line to metrics.jsonl: {"step": 10, "loss": 4.2, ...}."""
+    def log(self, values: dict[str, Any], step: int, prometheus: str | None = None) -> None:
+        """Add one line to metrics.jsonl: {"step": 10, "loss": 4.2, ...}; write loader.prom."""
         if self._file is None:
             return
         self._file.write(json.dumps({"step": step, **values}).encode() + b"\n")
         self._file.flush()
+        if prometheus is not None:
+            write_atomically(self.path.with_name("loader.prom"), prometheus.encode(), durable=False)
         if self._wandb is not None:
             self._wandb.log(values, step=step)
         for name, value in values.items() if self._tensorboard is not None else ():
