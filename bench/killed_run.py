@@ -22,7 +22,6 @@ import time
 from pathlib import Path
 
 from measure import machine
-from tokenmill.train.metrics import points
 
 from tokenmill.base.markup import number, tag, ticks
 from tokenmill.train.run_page import LOSSES, draw_losses

@@ -10,7 +10,7 @@ from pages.read import Read
 
 import tokenmill
 from tokenmill.batches import BatchForm
-from tokenmill.pages.find_documents import page_of
+from tokenmill.pages.find_documents import LOOK, page_of
 from tokenmill.tokens.load_tokenizer import load
 
 
@@ -80,6 +80,14 @@ def test_pages_of_the_list_come_one_after_another(client):
 
     assert seen == list(range(118))
     assert client.page("/documents?n=100").rel("prev").endswith("n=50")
+
+
+def test_documents_have_their_size_and_stretches_that_go_on_say_so(client, folder, tmp_path):
+    assert "or more" not in client.page("/documents").text
+
+    np.zeros(LOOK + 100, np.uint16).tofile(tmp_path / "a.bin")
+    with serving(tmp_path / "a.bin", dtype="uint16", end_of_text=EOT) as other:
+        assert f"{LOOK:,} or more" in other.page("/documents").text
 
 
 def test_each_split_has_its_own_documents(client):

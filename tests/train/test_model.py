@@ -9,7 +9,14 @@ import torch
 
 from tokenmill.errors import TokenmillError
 from tokenmill.train.config import TrainConfig
-from tokenmill.train.model import GPT, generate, learning_rate_at, make_optimizer
+from tokenmill.train.model import (
+    GPT,
+    generate,
+    learning_rate_at,
+    make_optimizer,
+    rotary_table,
+    rotate,
+)
 
 CONFIG = TrainConfig(block_size=16, n_layer=2, n_head=2, n_embd=16)
 
@@ -133,3 +140,13 @@ def test_weights_that_give_no_probabilities_are_named(model, ids):
 
     with pytest.raises(TokenmillError, match="its weights are too large"):
         generate(model, ids[0, :4], 2)
+
+
+def test_positions_turn_pairs_of_a_head_as_complex_numbers_turn():
+    x = torch.randn(2, 9, 8, generator=torch.Generator().manual_seed(3))
+    cos, sin = rotary_table(9, 8)
+
+    turned = torch.complex(*x.chunk(2, dim=-1)) * torch.complex(cos, sin)
+
+    expected = torch.cat((turned.real, turned.imag), dim=-1)
+    torch.testing.assert_close(rotate(x, cos, sin), expected)

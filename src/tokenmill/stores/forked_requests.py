@@ -43,7 +43,8 @@ def _connection() -> Connection:
         if os.getpid() not in _helpers:
             _helpers[os.getpid()] = _start()
         helper = _helpers[os.getpid()]
-    assert sys.platform != "win32", "Windows does not fork"
+    if sys.platform == "win32":
+        raise OSError("Windows does not fork")
     if getattr(_of_thread, "helper", None) is not helper:
         ours, theirs = socket.socketpair()
         with theirs:
@@ -71,7 +72,8 @@ def _start() -> socket.socket:
 
 def serve(descriptor: int) -> None:
     """Be the helper: answer requests on each connection that is sent."""
-    assert sys.platform != "win32", "Windows does not fork"
+    if sys.platform == "win32":
+        raise OSError("Windows does not fork")
     control = socket.socket(fileno=descriptor)
     while descriptors := socket.recv_fds(control, 1, 1)[1]:
         connection = Connection(descriptors[0])

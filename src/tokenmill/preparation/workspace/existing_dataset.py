@@ -139,6 +139,12 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
             f"{target.name} names no tokenizer: no text can be added to it; use another folder"
         )
     theirs = recorded_settings(found)
+    if columns := [column.name for shard in found.shards[:1] for column in shard.columns or ()]:
+        raise SettingsMismatchError(
+            f"{target.name} has the columns {', '.join(columns)}, and text that is added to it has "
+            "none: every token of a dataset must have them",
+            hint="prepare into another folder, and train on a Mixture of both",
+        )
     for name in _MUST_BE_EQUAL:
         must_be = found.dtype if name == "dtype" else theirs.get(name)
         if name in given and given[name] != must_be:
