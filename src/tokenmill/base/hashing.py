@@ -79,7 +79,7 @@ def hash_sample(path: Path | str, size: int = 1 << 16) -> str:
     return hasher.hexdigest()
 
 
-_MEASURES = {"bytes": os.path.getsize, "sample": hash_sample, "xxh3_128": hash_file}
+_MEASURES: Any = {"bytes": os.path.getsize, "sample": hash_sample, "xxh3_128": hash_file}
 """What tells a text from any other; first what costs little."""
 
 
