@@ -11,7 +11,7 @@ PIP    := $(BIN)/python $(PIP_OPTIONS)
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt
 UV_FOR_TRAINERS := $(BIN)/uv pip install --quiet --compile-bytecode --python $(VENV)/trainers/bin/python
 
-.PHONY: demo test lint types unit dist wheel-test oldest kernels servers trainers format docs site bench faults \
+.PHONY: demo test lint types unit disguises dist wheel-test oldest kernels servers trainers format docs site bench faults \
     mutants clean
 
 demo: $(VENV)/demo.stamp
@@ -25,9 +25,19 @@ lint: $(VENV)/dev.stamp
 
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32
 
 unit: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# All tests as macOS and as Windows would run them, as far as Linux can tell (tests/disguises).
+disguises: $(VENV)/dev.stamp
+	for system in macos windows; do \
+	    DISGUISE=$$system PYTHONPATH=tests/disguises PYTHONWARNDEFAULTENCODING=1 \
+	        $(BIN)/python -m pytest --disable-warnings -n 2 --dist worksteal \
+	        --ignore tests/house --ignore tests/docs --ignore tests/faults || exit; \
+	done
 
 # The kernel for the systems that it is not compiled on here, into build/kernels.
 kernels: $(VENV)/torch.stamp

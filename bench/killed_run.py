@@ -22,10 +22,10 @@ import time
 from pathlib import Path
 
 from measure import machine
-from tokenmill.train.metrics import points
 
 from tokenmill.base.markup import number, tag, ticks
 from tokenmill.train.run_page import LOSSES, draw_losses
+from tokenmill.train.run_record import points
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "pictures" / "killed_run.svg"

@@ -9,6 +9,17 @@ settings.register_profile("tokenmill", deadline=None)
 settings.load_profile("tokenmill")
 
 
+def pytest_collection_modifyitems(items):
+    """In the disguise of a system (tests/disguises), skip what is not so on that system."""
+    if system := os.environ.get("DISGUISE"):
+        from disguises.differences import DIFFERENCES
+
+        for item in items:
+            name = item.nodeid.partition("[")[0].removeprefix("tests/")
+            if reason := DIFFERENCES[system].get(name):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
 @pytest.fixture
 def synced(monkeypatch):
     """The real paths of all files and folders that were synced, in order."""

@@ -49,6 +49,7 @@ def open(
     cache_bytes: int | None = None,
     verify: bool | None = None,
     begin_token: int | str | None = None,
+    columns: Sequence[str] | None = None,
 ) -> "TokenDataset":
     """Open token files as they are: a tokenmill dataset, a folder, a file, a glob or a list.
 
@@ -70,6 +71,9 @@ def open(
     `verify=True` compares every shard with its hash in the manifest when it is first touched, and
     raises CorruptShardError for one that was damaged, or swapped with another. Shards from a bucket
     are always compared, unless `verify=False` lets rows come alone: docs/guides/storage.md.
+
+    `columns` are the names of the columns next to the ids that are used, by default all: `loss`
+    masks targets, `weights` weigh them (docs/guides/columns.md). `columns=[]` uses none of them.
     """
     check_split(split)
     one_of("backend", backend, BACKENDS)
@@ -81,9 +85,10 @@ def open(
 
         cache = ask.cache()
         found = detect_remote(addresses, split, format=format, ask=ask, cache=cache)
+        found = _with_columns(found, columns)
         reader: ShardReader = StoreReader(found.files, cache, backend=backend, verify=verify)
     else:
-        found = detect(path, split, format=format, ask=ask)
+        found = _with_columns(detect(path, split, format=format, ask=ask), columns)
         reader = _local_reader(path, found, ask, backend, verify)
     if split is None:
         splits = {file.split for file in found.files}
@@ -143,6 +148,25 @@ def _with_ids(
     if end_of_text_comes is not None:
         found = replace(found, end_of_text_comes=end_of_text_comes)
     return found
+
+
+def _with_columns(found: FoundData, names: Sequence[str] | None) -> FoundData:
+    """Return the same data with these of its columns; all files must have the same."""
+    files = found.files
+    known = [column.name for column in files[0].columns]
+    for name in names or ():
+        one_of("columns", name, known)
+    odd = next((file for file in files if len(file.columns) != len(known)), None)
+    if odd is not None and names != []:
+        raise FormatError(
+            f"{odd.path} has {plural(len(odd.columns), 'column')} next to its ids, but "
+            f"{files[0].path} has {len(known)}: all files must have the same",
+            hint="bring the missing files there, or use no columns: columns=[]",
+        )
+    if names is None:
+        return found
+    chosen = [tuple(c for c in file.columns if c.name in names) for file in files]
+    return found.with_files(map(lambda f, c: replace(f, columns=c), files, chosen))
 
 
 def _known_tokenizer(given: Any) -> Any:

@@ -42,7 +42,7 @@ class Flipped:
 
 def flip_bytes(tally: Tally, scratch: Path, every: int) -> None:
     """Flip bits of every `every`-th byte; cut files; swap those of a dataset."""
-    for make in (_plain, _compressed, _index, _state, _edits, _tokenizer):
+    for make in (_plain, _compressed, _columns, _index, _state, _edits, _tokenizer):
         folder = scratch / make.__name__.removeprefix("_")
         folder.mkdir()
         flipped = make(folder, every)
@@ -101,6 +101,11 @@ def _dataset(folder: Path, every: int, compress: str | None, name: str) -> Flipp
     out = folder / "out"
     more = {"tokenizer": "bytes", "tokens_per_shard": 900, "compress": compress, "workers": 1}
     tokenmill.prepare(folder / "a.jsonl", out, **more)
+    is_first = compress is None and every == 1
+    return _verified(name, out, every, is_first)
+
+
+def _verified(name: str, out: Path, every: int, is_first: bool = False) -> Flipped:
     expected = files_of(out)
 
     def read() -> str:
@@ -109,7 +114,6 @@ def _dataset(folder: Path, every: int, compress: str | None, name: str) -> Flipp
         assert files_of(out) == expected, "other bytes are called sound"
         return "sound"
 
-    is_first = compress is None and every == 1
     return Flipped(name, out, read, every, lambda n: is_first and n.endswith(".json"))
 
 
@@ -119,6 +123,11 @@ def _plain(folder: Path, every: int) -> Flipped:
 
 def _compressed(folder: Path, every: int) -> Flipped:
     return _dataset(folder, every, "zstd:1", "compressed dataset")
+
+
+def _columns(folder: Path, every: int) -> Flipped:
+    operations.OPERATIONS["convert columns"].set_up(folder)
+    return _verified("dataset with columns", folder / "out", every)
 
 
 def _index(folder: Path, every: int) -> Flipped:

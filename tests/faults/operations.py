@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import column_data
 from hub.conftest import REPO, llmc_shard
 from hub.fake_hub import fake_hub
 from small_corpus import write_corpus
@@ -44,6 +45,17 @@ def _small_dataset(folder: Path) -> None:
     tokenmill.prepare(
         folder / "a.jsonl", folder / "out", tokenizer="bytes", val_fraction=0, workers=1
     )
+
+
+def _chats(folder: Path) -> None:
+    documents = column_data.make_documents(count=12)
+    column_data.write(folder / "out", documents, names=("ids", "loss", "weights"))
+
+
+def write_chats() -> None:
+    """A dataset with columns, from documents of ids; one that is there already is left alone."""
+    if not Path("out").exists():
+        _chats(Path())
 
 
 def _dataset_and_more(folder: Path) -> None:
@@ -128,7 +140,10 @@ def _dataset_and_batches(folder: Path) -> None:
         path.rmdir() if path.is_dir() else path.unlink()
 
 
-PROGRAMS: dict[str, Callable[[], None]] = {"serve documents": serve_documents}
+PROGRAMS: dict[str, Callable[[], None]] = {
+    "serve documents": serve_documents,
+    "write chats": write_chats,
+}
 
 
 @dataclass(frozen=True)
@@ -185,6 +200,14 @@ OPERATIONS = {
         Operation(
             "small convert", ["convert", "out", "new", "--to", "npy"], _small_dataset, **CONVERT
         ),
+        Operation(
+            "convert columns",
+            ["convert", "out", "new", "--to", "tokenmill", "--tokens_per_shard", "400"],
+            _chats,
+            **CONVERT,
+        ),
+        Operation("compress columns", ["convert", "out", "new", *ZSTD], _chats, **CONVERT),
+        Operation("write chats", ["write chats"], _nothing, "out", commits=("out",)),
         Operation("compress", ["convert", "out", "new", *ZSTD], _dataset, **CONVERT),
         Operation("small compress", ["convert", "out", "new", *ZSTD], _small_dataset, **CONVERT),
         Operation(

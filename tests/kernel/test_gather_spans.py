@@ -1,5 +1,7 @@
 """The gather in C: equal to a copy token by token, and no span reaches outside of an array."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -33,7 +35,7 @@ def plain_gather(tokens, edges, missing, out, spans, largest, flags, mark, marks
             part = unsigned[start + at : min(start + length, edges[run + 1])]
             if int(part.max()) > largest:
                 return number, -1
-            out[row, column + at] = tokens[start + at]
+            out[row, column + at] = tokens[start + at].astype(out.dtype)
             flag = column + at + marks_next
             if tokens[start + at] == mark and flag < flags.shape[1]:
                 flags[row, flag] = False
@@ -140,3 +142,74 @@ def test_buffers_and_arrays_of_other_sizes_are_refused():
             maps.gather(np.zeros((1, 9)), one, one, one, one, 0, 0, flags, 0, False)
     with pytest.raises((BufferError, ValueError), match="contiguous"):
         maps.gather(np.zeros((1, 9))[:, ::2], one, one, one, one, 0, 0, *NO_MARKS)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 90), min_size=1, max_size=4).filter(sum),
+    widths=st.lists(st.sampled_from([0, 1, 2, 6]), min_size=1, max_size=3),
+    missing=st.sampled_from([None, 0]),
+    data=st.data(),
+)
+@settings(max_examples=200, deadline=None)
+def test_columns_are_copied_by_the_spans_of_their_tokens(sizes, widths, missing, data):
+    """A width of 0 is one bit per token; its run begins at any bit of its first byte."""
+    maps, tokens, edges = maps_of(sizes, "uint16")
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    columns, values, rows = [], [], []
+    for width in widths:
+        value = random.integers(0, 256, (len(tokens), width or 1)).astype(np.uint8)
+        value = value & 1 if width == 0 else value
+        column = kernel.compiled.Maps(edges, width, False)
+        for run, (start, stop) in enumerate(itertools.pairwise(edges)):
+            part = value[start:stop]
+            skipped = int(random.integers(0, 8)) if width == 0 else 0
+            if width == 0:
+                before = random.integers(0, 2, skipped).astype(np.uint8)
+                part = np.packbits(np.append(before, part), bitorder="little")
+            if run != missing:
+                column.put(run, np.ascontiguousarray(part), skipped)
+        columns.append(column)
+        values.append(value)
+        rows.append(np.full((3, 80, width or 1), 7, np.uint8))
+    length = data.draw(st.integers(0, min(80, len(tokens))))
+    start = data.draw(st.integers(0, len(tokens) - length))
+    column = data.draw(st.integers(0, 80 - length))
+    tables = [np.array([number], np.int64) for number in (1, column, start, length)]
+    out = np.zeros((3, 80), np.int64)
+
+    pairs = tuple(zip(columns, rows, strict=True))
+    found = maps.gather(out, *tables, 2**64 - 1, 0, *NO_MARKS, pairs)
+
+    if missing == 0 and length and start < edges[1]:
+        assert found == (0, 0)
+        return
+    assert found == (1, -1)
+    assert out[1, column : column + length].tolist() == tokens[start : start + length].tolist()
+    for value, row in zip(values, rows, strict=True):
+        expected = np.full_like(row, 7)
+        expected[1, column : column + length] = value[start : start + length]
+        assert row.tolist() == expected.tolist()
+
+
+def test_columns_of_other_runs_or_rows_are_refused():
+    maps, *_ = maps_of([20, 20], "uint16")
+    table = [np.array([number], np.int64) for number in (0, 0, 15, 9)]
+    out = np.zeros((1, 9), np.int64)
+    shorter = kernel.compiled.Maps(np.array([0, 16, 40]), 1, False)
+    shorter.put(0, bytes(16))
+    shorter.put(1, bytes(24))
+
+    done, missing = maps.gather(
+        out, *table, 2**64 - 1, 0, *NO_MARKS, ((shorter, np.zeros((1, 9), np.uint8)),)
+    )
+
+    assert (done, missing) == (0, 0)  # nothing is read outside of its run
+    with pytest.raises(ValueError, match="one value of a column for each token"):
+        maps.gather(out, *table, 0, 0, *NO_MARKS, ((shorter, np.zeros((1, 8), np.uint8)),))
+    many = tuple((shorter, np.zeros((1, 9), np.uint8)) for _ in range(17))
+    with pytest.raises(ValueError, match="at most 16 columns"):
+        maps.gather(out, *table, 0, 0, *NO_MARKS, many)
+    bits = kernel.compiled.Maps(np.array([0, 20]), 0, False)
+    with pytest.raises(ValueError, match="not as long as its run"):
+        bits.put(0, bytes(3), 5)
+    bits.put(0, bytes(4), 5)

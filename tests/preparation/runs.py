@@ -55,7 +55,10 @@ def _plain(value):
 def start(arguments, before=(), after=(), **options):
     return subprocess.Popen(
         [*before, *command(**arguments), *after],
-        env={**os.environ, "PYTHONPATH": f"{oracle.SOURCE}:{TESTS}"},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{oracle.SOURCE}:{TESTS}:{os.environ.get('PYTHONPATH', '')}",
+        },
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

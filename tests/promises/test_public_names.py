@@ -58,6 +58,7 @@ def test_open_takes_these_arguments():
         "cache_bytes",
         "verify",
         "begin_token",
+        "columns",
     ]
 
 

@@ -244,8 +244,10 @@ def test_every_field_is_required(tree):
             for number, value in enumerate(node):
                 yield from paths(value, (*path, number))
 
-    needed = [path for path in paths(tree) if path[:1] != ("splits",) or len(path) != 2]
-    assert len(needed) > 60
+    optional = [("tokenizer", "fingerprint"), ("tokenizer", "state")]  # of ids made elsewhere
+    found = [path for path in paths(tree) if path not in optional]
+    needed = [path for path in found if path[:1] != ("splits",) or len(path) != 2]
+    assert len(needed) >= 60
     for path in needed:
         broken = copy.deepcopy(tree)
         node = broken

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import column_data
 import numpy as np
 import pytest
 import xxhash
@@ -94,6 +95,25 @@ def test_batches_equal_those_from_disk_with_a_cache_smaller_than_the_dataset(
     assert count == len(expected)
     expected.close()
     found.close()
+
+
+@pytest.mark.parametrize("options", [{}, {"compress": "zstd:1"}], ids=["plain", "zstd"])
+@pytest.mark.parametrize("rows", ["windows", "packed"])
+def test_columns_come_with_their_tokens(bucket, cache, tmp_path, options, rows):
+    ours = column_data.write(tmp_path / "d", column_data.make_documents(count=60), **options)
+    copy_to(tmp_path / "d", f"{bucket}/chat-{rows}-{len(options)}")
+    theirs = tokenmill.open(f"{bucket}/chat-{rows}-{len(options)}", **cache)
+    loaders = [
+        tokenmill.BatchLoader(data, batch_size=2, block_size=50, rows=rows)
+        for data in (ours, theirs)
+    ]
+
+    assert theirs.fingerprint == ours.fingerprint
+    for _ in range(12):
+        a, b = (next(loader) for loader in loaders)
+        assert (a.labels == b.labels).all()
+        for name in ours.columns:
+            assert (a.columns[name] == b.columns[name]).all()
 
 
 def test_documents_text_and_pickles_are_those_of_the_disk(on_disk, in_bucket, cache):

@@ -15,12 +15,13 @@ from tokenmill.tokens.vocabulary import PROBE
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_code_in_the_page_on_tokenizers_runs():
-    (code,) = re.findall(
-        r"```python\n(.*?)```", (DOCS / "guides" / "tokenizers.md").read_text(), re.S
-    )
+def test_the_code_in_the_page_on_tokenizers_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    text = (DOCS / "guides" / "tokenizers.md").read_text()
 
-    exec(code, {})
+    for code in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(code, {})
 
 
 def test_the_manifest_in_the_specification_is_one():

@@ -11,9 +11,18 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
+from tokenmill.base.descriptors import (
+    open_descriptor,
+    rename,
+    sync,
+    sync_path,
+    when_unused,
+    written_ns,
+)
 from tokenmill.errors import TokenmillError
 
 DAY = 24 * 60 * 60
@@ -30,13 +39,13 @@ def new_file(path: Path, *, durable: bool = False, make_folder: bool = True) -> 
     if make_folder:
         path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     try:
-        with open(os.open(temporary, flags, 0o666), "w+b") as file:
+        with open(open_descriptor(temporary, flags, follow=False), "w+b") as file:
             yield file
             if durable:
                 sync_open_file(file, path)
-        os.replace(temporary, path)
+        rename(temporary, path)
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
@@ -76,7 +85,7 @@ def keep(path: Path, data: bytes) -> None:
 
 def rename_durably(path: Path, target: Path) -> None:
     """Give a complete and synced file or folder its final name; a file there is replaced."""
-    os.replace(path, target)
+    rename(path, target)
     sync_folder(target.absolute().parent)
 
 
@@ -86,7 +95,7 @@ def replace_folder(new: Path, target: Path, aside: Path) -> None:
     Readers that have old files open keep them; what cannot be removed stays aside.
     """
     if target.exists():
-        os.rename(target, aside)
+        rename(target, aside)
     rename_durably(new, target)
     with suppress(OSError):
         remove(aside)
@@ -95,7 +104,7 @@ def replace_folder(new: Path, target: Path, aside: Path) -> None:
 def remove_whole(folder: Path) -> None:
     """Remove a folder that others may read: it is there whole, or not at all."""
     aside = temporary_beside(folder)
-    os.rename(folder, aside)
+    rename(folder, aside)
     remove(aside)
 
 
@@ -104,18 +113,14 @@ def remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         import shutil  # only here: it costs 5 ms to import
 
-        shutil.rmtree(path)
+        when_unused(partial(shutil.rmtree, path))
     else:
-        path.unlink(missing_ok=True)
+        when_unused(partial(path.unlink, missing_ok=True))
 
 
 def was_written_after(path: str | os.PathLike[str], moment: int) -> bool:
-    """Return True if a file was written after this time, in nanoseconds.
-
-    Its own time may be in the future: that of its inode, which only the kernel sets, is not.
-    """
-    about = os.stat(path)
-    return min(about.st_mtime_ns, about.st_ctime_ns) > moment
+    """Return True if a file was written after this time, in nanoseconds."""
+    return written_ns(os.stat(path)) > moment
 
 
 def temporary_beside(path: Path) -> Path:
@@ -144,7 +149,9 @@ def sync_open_file(file: IO[bytes], path: Path | str | None = None) -> None:
 
 def sync_file(path: Path | str) -> None:
     """Return when this file or folder is on the disk; an OSError means that it may be lost."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = sync_path(path)
+    if descriptor is None:
+        return
     try:
         sync_descriptor(descriptor, path)
     finally:
@@ -154,7 +161,7 @@ def sync_file(path: Path | str) -> None:
 def sync_descriptor(descriptor: int, path: Path | str) -> None:
     """Return when what is open as this is on the disk; errors name its path."""
     try:
-        os.fsync(descriptor)
+        sync(descriptor)
     except OSError as error:
         error.filename = str(path)
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import xxhash
 
+from tokenmill.base.descriptors import open_descriptor, read_at, without_waiting
 from tokenmill.errors import FormatError
 
 BLOCK_BYTES = 1 << 20
@@ -40,7 +41,7 @@ def hash_open(descriptor: int, hasher: Hasher | None = None) -> str:
     """Return the hash of an open file; its position does not change."""
     hasher = hasher or xxhash.xxh3_128()
     start = 0
-    while block := os.pread(descriptor, BLOCK_BYTES, start):
+    while block := read_at(descriptor, BLOCK_BYTES, start):
         hasher.update(block)
         start += len(block)
     return hasher.hexdigest()
@@ -49,7 +50,7 @@ def hash_open(descriptor: int, hasher: Hasher | None = None) -> str:
 def regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
     """Open a regular file, or raise FormatError; folders are left to the caller."""
     try:
-        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = open_descriptor(path, without_waiting(flags))
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise

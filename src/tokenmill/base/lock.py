@@ -5,7 +5,6 @@ this lock (tasks are harmless if run twice, and the manifest is written once); i
 another process that is at work.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +13,10 @@ from pathlib import Path
 import orjson
 
 from tokenmill.base.atomic import remove_abandoned, temporary_beside
+from tokenmill.base.descriptors import lock as lock_descriptor
+from tokenmill.base.descriptors import open_descriptor, rename, unlink_unused
 from tokenmill.base.stalls import waiting_for
+from tokenmill.base.system import host_name, process_start
 from tokenmill.errors import LockedError
 
 Holder = dict[str, object]
@@ -29,7 +31,7 @@ def hold_lock(
     `guards` names what is written, in errors, if it is not the folder above the lock's folder.
     """
     pid = os.getpid()
-    me: Holder = {"host": os.uname().nodename, "pid": pid, "started": process_start(pid)}
+    me: Holder = {"host": host_name(), "pid": pid, "started": process_start(pid)}
     while not _take(path, me):
         holder = _read(path)
         if holder is not None and not break_lock and _may_be_alive(holder):
@@ -51,14 +53,14 @@ def wait_for_others(path: Path) -> Iterator[None]:
     """
     lock = path.with_suffix(".lock")
     lock.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = open_descriptor(lock, os.O_RDWR | os.O_CREAT, 0o600, follow=False)
     try:
         with suppress(OSError), waiting_for(f"the lock {lock}"):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock_descriptor(descriptor)
         remove_abandoned(path)
         yield
     finally:
-        lock.unlink(missing_ok=True)
+        unlink_unused(lock)
         os.close(descriptor)
 
 
@@ -96,7 +98,7 @@ def _remove(path: Path, holder: Holder | None) -> None:
     """Remove the lock of this holder, but not another that was put there meanwhile."""
     aside = temporary_beside(path)
     with suppress(FileNotFoundError):
-        os.rename(path, aside)
+        rename(path, aside)
         if _read(aside) != holder:
             with suppress(FileExistsError):
                 os.link(aside, path)
@@ -112,30 +114,9 @@ def _read(path: Path) -> Holder | None:
 
 
 def _may_be_alive(holder: Holder) -> bool:
-    if holder.get("host") != os.uname().nodename:
+    if holder.get("host") != host_name():
         return True  # we cannot see processes of another machine
     return process_start(holder.get("pid")) == holder.get("started")
-
-
-def process_start(pid: object) -> str | None:
-    """Return when a process started, in ticks since boot; None if there is no such process."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None if os.path.isdir("/proc/self") else _probe(pid)
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else fields[19]
-
-
-def _probe(pid: object) -> str | None:
-    """Look for a process where there is no /proc."""
-    try:
-        os.kill(int(str(pid)), 0)
-    except (ProcessLookupError, ValueError, OverflowError):
-        return None
-    except PermissionError:
-        pass
-    return "alive"
 
 
 def _locked(path: Path, holder: Holder, guards: Path | None = None) -> LockedError:

@@ -1,6 +1,7 @@
 """A request to stop (SIGTERM, Ctrl-C) ends the work in order, so that it can be resumed later."""
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,12 @@ from tokenmill.errors import Stopped
 RESUME_HINT = "the same command resumes where it stopped"
 
 Handler = Callable[[int, FrameType | None], None]
+if sys.platform == "win32":  # Ctrl-Break is for a group of processes what SIGTERM is elsewhere
+    STOPPING: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT, signal.SIGBREAK)
+    WARNING: tuple[signal.Signals, ...] = ()
+else:
+    STOPPING = (signal.SIGTERM, signal.SIGINT)
+    WARNING = (signal.SIGUSR1,)
 
 
 @contextmanager
@@ -36,14 +43,13 @@ def handle_signals(numbers: Sequence[signal.Signals], handler: Handler) -> Itera
 @contextmanager
 def stop_on_signals() -> Iterator[None]:
     """Turn the first SIGTERM or SIGINT into `Stopped`; a second one ends the process."""
-    numbers = (signal.SIGTERM, signal.SIGINT)
 
     def stop(number: int, _: FrameType | None) -> None:
-        for handled in numbers:
+        for handled in STOPPING:
             signal.signal(handled, signal.SIG_DFL)
         raise Stopped(f"stopped by {signal.Signals(number).name}", hint=RESUME_HINT)
 
-    with handle_signals(numbers, stop):
+    with handle_signals(STOPPING, stop):
         yield
 
 
@@ -56,7 +62,7 @@ def _interrupt(number: int, _: FrameType | None) -> None:
     raise Interrupted
 
 
-interrupt_on_signals = partial(handle_signals, (signal.SIGTERM, signal.SIGINT), _interrupt)
+interrupt_on_signals = partial(handle_signals, STOPPING, _interrupt)
 """Inside, SIGTERM and SIGINT (Ctrl-C) raise KeyboardInterrupt, so that files are cleaned up."""
 
 
@@ -82,5 +88,5 @@ def listen_for_stop() -> Iterator[StopRequest]:
             signal.raise_signal(number)
         request.asked = signal.Signals(number).name
 
-    with handle_signals((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1), note) as before:
+    with handle_signals((*STOPPING, *WARNING), note) as before:
         yield request

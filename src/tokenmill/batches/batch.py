@@ -58,6 +58,8 @@ class RowGroup:
     False if it begins one or is padding; the first of a row means nothing. None: not known."""
     banned: np.ndarray | None = None
     """(R, T + 1) bool: the tokens that must not become labels; None: there are none."""
+    columns: dict[str, np.ndarray] | None = None
+    """(R, T + 1) each: the columns of the tokens by name; None: there are none."""
     labels: np.ndarray | None = None
     """(R, T) int64: the labels, where an augmentation gives others than the tokens say."""
 
@@ -71,7 +73,7 @@ class Batch:
     """What one rank trains on in one step, in its own memory; unpacks as `inputs, targets`.
 
     Of rows with padding it unpacks as `inputs, labels`: nothing is to be learned from padding.
-    Banned targets are -100 in both.
+    Banned targets, and those without loss by a column of the data, are -100 in both.
     """
 
     rows: np.ndarray
@@ -96,8 +98,11 @@ class Batch:
     """The labels, where an augmentation gives others than the tokens say."""
     labels_are_inputs: bool = False
     """True if labels are the inputs' own tokens, not the next ones (`MaskTokens`)."""
-    banned: np.ndarray | None = None
-    """(batch_size, block_size + 1) bool: the tokens that must not be trained on; None: none."""
+    bans: np.ndarray | None = None
+    """(batch_size, block_size + 1) bool: the tokens that edits have banned; None: none."""
+    columns: dict[str, np.ndarray] | None = None
+    """(batch_size, block_size + 1) each: values of all tokens by the name of their column; 0 in
+    padding. None: the data has no columns."""
 
     def __repr__(self) -> str:
         inputs = self.inputs
@@ -148,10 +153,10 @@ class Batch:
 
         Banned targets are -100, in an array of int64 where the dtype has no numbers below 0.
         """
-        targets = self.rows[:, 1:] if self.rows.ndim == 2 else self.rows[1]
-        if self.banned is not None:
+        targets = self._next_tokens
+        if (banned := self.banned) is not None:
             targets = targets.astype(np.int64 if targets.dtype.kind == "u" else targets.dtype)
-            np.copyto(targets, IGNORED, where=self.banned[:, 1:])
+            np.putmask(targets, banned[:, 1:], IGNORED)
         if self.augmented_labels is None:
             return targets
         counted = self.augmented_labels != IGNORED
@@ -162,10 +167,32 @@ class Batch:
         """(batch_size, block_size) int64: the targets, and -100 where there is no loss."""
         if self.augmented_labels is not None:
             return self.augmented_labels
-        labels = self.targets.astype(np.int64)
-        if self.loss_mask is not None:
-            labels[~self.loss_mask] = IGNORED
+        labels = self._next_tokens.astype(np.int64)
+        if (mask := self.loss_mask) is not None:
+            np.putmask(labels, ~mask, IGNORED)
         return labels
+
+    @property
+    def _next_tokens(self) -> np.ndarray:
+        return self.rows[:, 1:] if self.rows.ndim == 2 else self.rows[1]
+
+    @property
+    def banned(self) -> np.ndarray | None:
+        """(batch_size, block_size + 1) bool: the tokens that must not be trained on, by edits or by
+        the column `loss`; None: there are none."""
+        if self.columns is None or "loss" not in self.columns:
+            return self.bans
+        banned: np.ndarray = ~self.columns["loss"]
+        return banned if self.bans is None else banned | self.bans
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """(batch_size, block_size) float32: how much each target counts; None: all the same."""
+        if self.columns is None or (stored := self.columns.get("weights")) is None:
+            return None
+        from tokenmill.reading.columns import Column
+
+        return Column("weights", 8 * stored.itemsize).meaning(stored[:, 1:])
 
     @property
     def segments(self) -> np.ndarray | None:
@@ -193,9 +220,9 @@ class Batch:
             counted: np.ndarray = self.augmented_labels != IGNORED
             return counted
         mask = None if self.marks is None else self.marks.loss_mask
-        if self.banned is None:
+        if (banned := self.banned) is None:
             return mask
-        allowed: np.ndarray = ~self.banned[:, 1:]
+        allowed: np.ndarray = ~banned[:, 1:]
         return allowed if mask is None else mask & allowed
 
     @property

@@ -56,6 +56,11 @@ class BatchMaker:
             data.span_reader(ANYWHERE if any_order else source.locality, IdCheck(data, form))
             for data, source in zip(run.datasets, order.sources, strict=True)
         ]
+        self._columns: Any = None
+        if any(data.columns for data in run.datasets):
+            from tokenmill.batches.run_columns import RunColumns
+
+            self._columns = RunColumns(run)
         self._reader: SpanReader = readers[0] if len(readers) == 1 else MixedReader(readers)
         self._dtype = np.dtype(form.dtype)
         self._has_padding = run.settings.order.of_documents
@@ -74,7 +79,8 @@ class BatchMaker:
         self._max_documents = form.max_documents
         self._find_banned = run.bans
         self._augmenter = run.augmenter
-        self._halves = form.halves and not (self._find_documents or run.bans or run.augmenter)
+        more_than_tokens = self._find_documents or run.bans or run.augmenter or self._columns
+        self._halves = form.halves and not more_than_tokens
         # Rows that are augmented have labels, too: fewer of them stay in the processor's cache.
         tokens = TOKENS_AT_ONCE if run.augmenter is None else TOKENS_AT_ONCE // 2
         self._max_batches_at_once = max(1, tokens // (share.batch_size * order.block_size))
@@ -160,6 +166,7 @@ class BatchMaker:
         marks = nothing
         labels = nothing
         banned = nothing
+        columns = nothing
         if self._halves:
             shape = high - low, 2, located.samples.shape[1], self.order.block_size
             rows = np.empty(shape, self._dtype)
@@ -178,6 +185,9 @@ class BatchMaker:
                 labels = group.cut(group.labels)
             if group.banned is not None:
                 banned = [flags if flags.any() else None for flags in group.cut(group.banned)]
+            if group.columns is not None:
+                of_batches = zip(*map(group.cut, group.columns.values()), strict=True)
+                columns = [dict(zip(group.columns, rows, strict=True)) for rows in of_batches]
         return [
             Batch(
                 rows[i - low],
@@ -192,6 +202,7 @@ class BatchMaker:
                 labels[i - low],
                 self._augmenter is not None and self._augmenter.labels_are_inputs,
                 banned[i - low],
+                columns[i - low],
             )
             for i in range(low, high)
         ]
@@ -202,13 +213,17 @@ class BatchMaker:
         group = RowGroup(np.empty((spans.num_rows, length), self._dtype), located.samples[low:high])
         if self._find_documents is not None:
             group.continues = self._find_documents(located, low, high, length)
+        if self._columns is not None:
+            group.columns = self._columns.cells(group.tokens.shape, padded=self._has_padding)
         if self._has_padding:  # every span is a document: the reader need not look for their ends
             group.filled = spans.filled
-            self._reader.read(spans, group.tokens)
+            self._reader.read(spans, group.tokens, None, group.columns)
         else:
-            self._reader.read(spans, group.tokens, group.continues)
+            self._reader.read(spans, group.tokens, group.continues, group.columns)
         if self._find_banned is not None:
             group.banned = self._find_banned(located, low, high, length)
+        if self._columns is not None:
+            self._columns.finish(group, spans.row_sources)
         return group
 
 

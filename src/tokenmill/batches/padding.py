@@ -8,7 +8,7 @@ from tokenmill.base.histogram import Histogram
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError
 from tokenmill.order.spans import Spans
-from tokenmill.reading.span_reader import SpanReader
+from tokenmill.reading.span_reader import Cells, Flags, SpanReader
 
 
 class PaddedReader(SpanReader):
@@ -25,11 +25,13 @@ class PaddedReader(SpanReader):
         self._begin_token = begin_token
         self._ids = np.array([data.end_of_text_id or 0 for data in datasets], np.int64)
 
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+    def read(
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
+    ) -> None:
         first = int(spans.filled.min(initial=out.shape[1]))  # no column before it is padding
         ids = self._ids if len(self._ids) == 1 else self._ids[spans.row_sources]
         out[:, first:] = ids[:, None]
-        self._reader.read(spans, out, continues)
+        self._reader.read(spans, out, continues, cells)
         if self._begin_token is None:
             return
         # One before each document; a document that begins with it by itself is refused.

@@ -12,7 +12,6 @@ is raised where the item is asked for. A fork copies no threads: a child makes a
 Whichever of the two waits for the other looks from time to time at what that one waits for.
 """
 
-import os
 import threading
 import time
 import weakref
@@ -23,6 +22,7 @@ from typing import Generic, TypeVar
 
 from tokenmill.base.histogram import Histogram
 from tokenmill.base.stalls import log_long_waits
+from tokenmill.base.system import after_fork
 
 T = TypeVar("T")
 
@@ -36,8 +36,7 @@ def _count_fork() -> None:
     _process += 1
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_count_fork)
+after_fork(_count_fork)
 
 
 class _Shared(Generic[T]):

@@ -13,6 +13,7 @@ import click
 
 from tokenmill.base.human import visible
 from tokenmill.base.suggest import did_you_mean
+from tokenmill.base.system import output_encoding
 from tokenmill.errors import TokenmillError
 from tokenmill.version import __version__
 
@@ -108,7 +109,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     """Run the command; errors become `error:` lines and exit codes, not tracebacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without UTF-8 ends no command
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(encoding=output_encoding(), errors="backslashreplace")
     try:
         tokenmill.main(args=args, prog_name="tokenmill", standalone_mode=False)
         sys.exit(0)

@@ -28,6 +28,7 @@ TAKEN = (
 @switch("--add_end_of_text", "Write the end-of-text id where a document lacks it")
 @switch("--allow_lost_documents", "Convert even if some ends of documents are lost")
 @switch("--overwrite", "Replace DST, once the new data is verified")
+@value("--columns", "NAMES", "Columns to keep, such as loss,weights; or none  [default: all]")
 @flags.open_options
 def convert(src: str, dst: str, **options: Any) -> Outcome:
     """Copy the token data at SRC to the new folder DST in another project's format.
@@ -47,6 +48,8 @@ def convert(src: str, dst: str, **options: Any) -> Outcome:
     """
     from tokenmill.conversion.convert import convert
 
+    if (names := options["columns"]) is not None:
+        options["columns"] = [] if names == "none" else names.split(",")
     done = convert(src, dst, **flags.given(options))
     splits = {name: {"tokens": n, "files": files} for name, (n, files) in done.splits.items()}
     lines = [

@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 
+from tokenmill.base.descriptors import is_closed_pipe, open_descriptor
 from tokenmill.base.human import visible
 from tokenmill.base.progress import Progress, open_progress
 
@@ -63,9 +64,11 @@ class OutcomeCommand(click.Command):
         try:
             _print(outcome, as_json=ctx.params["as_json"])
             sys.stdout.flush()
-        except BrokenPipeError:
+        except OSError as error:
+            if not is_closed_pipe(error):
+                raise
             # The reader of our output went away (`| head`): not an error of ours.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(open_descriptor(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if outcome.exit_code:
             sys.exit(outcome.exit_code)
 

@@ -10,6 +10,7 @@ import click
 
 from tokenmill.base.human import human_bytes, human_rate, plural
 from tokenmill.base.signals import interrupt_on_signals
+from tokenmill.base.system import num_cores
 from tokenmill.cli import flags
 from tokenmill.cli.flags import GroupWithMain, switch, value
 from tokenmill.cli.outcome import Outcome, OutcomeCommand, command_progress, in_flags
@@ -122,7 +123,7 @@ def start_workers(inputs: Sequence[str], settings: Mapping[str, Any]) -> None:
     if settings.get("engine", "local") != "local" or "max_ram" in settings:
         return
     size = sum(os.path.getsize(path) for path in inputs if os.path.isfile(path))
-    workers = settings.get("workers") or len(os.sched_getaffinity(0))
+    workers = settings.get("workers") or num_cores()
     if (number := min(workers, size // BYTES_PER_WORKER)) > 1:
         from tokenmill.executors.local import start_early
 

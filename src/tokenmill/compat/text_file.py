@@ -80,7 +80,7 @@ def open_text(
 
 
 def _tokenizer_of(text: bytes, tokenizer: Any) -> Tokenizer:
-    if tokenizer == "chars":
+    if isinstance(tokenizer, str) and tokenizer == "chars":
         return CharsTokenizer.learn([text])
     if str(tokenizer).startswith(LEARNED):
         from tokenmill.tokens.learn_bpe import learn_bpe

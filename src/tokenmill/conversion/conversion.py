@@ -30,6 +30,7 @@ class DocumentStream:
 
     def __init__(self, data: TokenDataset) -> None:
         self._data = data
+        self.column = data.column
         self._shifted = not data.has_index and data.end_of_text_comes == "before"
         self._skip = 0
         self.num_tokens = data.num_tokens
@@ -81,6 +82,7 @@ class Conversion:
                 f"nothing in {whole.path} names its tokenizer, which a tokenmill dataset needs",
                 hint='name it: tokenizer="gpt2"',
             )
+        self.columns = self._choose_columns(whole, add_end_of_text)
         self.dtype = self._choose_dtype(whole, to_dtype)
         self.tokens_per_shard = self._choose_size(tokens_per_shard, whole.num_tokens)
         described = first if self.tokenizer is None else self.tokenizer
@@ -113,12 +115,13 @@ class Conversion:
                 first_shard=shards if self.to.numbers_over_splits else 0,
                 own_folder=any(map(is_named, self.splits)),
                 compress=self.compress,
+                columns=self.columns,
             )
             num_tokens = 0
             chunks = self.stream(data)
             try:
                 for ids, ends in self._id_first(chunks) if self.id_comes_first else chunks:
-                    writer.add(ids, ends)
+                    writer.add(ids, ends, self._values(data, num_tokens, len(ids)))
                     num_tokens += len(ids)
                 count = writer.close()
             except BaseException:
@@ -155,6 +158,8 @@ class Conversion:
             )
             if same and self.to.is_indexed:
                 same = np.array_equal(written.ends(position, stop) - position, ends)
+            for name, values in self._values(data, position, len(ids)).items():
+                same = same and np.array_equal(written.column(name, position, stop), values)
             if not same:
                 raise CorruptShardError(
                     f"what was written for {split} is not what was read, between "
@@ -171,6 +176,24 @@ class Conversion:
                 f"{position:,} were read",
                 hint="the source changed while it was read; nothing was left there",
             )
+
+    def _choose_columns(self, whole: TokenDataset, add_end_of_text: bool) -> dict[str, int]:
+        """Return the bits per token of the columns to write; what has no place is refused."""
+        lost = [n for n in whole.columns if self.to.holds is not None and n not in self.to.holds]
+        reason = f"{self.to.name} has no place for them"
+        if whole.columns and (add_end_of_text or whole.end_of_text_comes == "before"):
+            lost = list(whole.columns)
+            reason = "tokens would be added or moved, which have no values"
+        if lost:
+            raise FormatError(
+                f"{whole.path} has the columns {', '.join(lost)}, and {reason}",
+                hint="leave them out: columns=[] (on the command line --columns none)",
+            )
+        return {name: 1 if name == "loss" else bits for name, bits in whole.columns.items()}
+
+    def _values(self, data: TokenDataset, position: int, count: int) -> dict[str, np.ndarray]:
+        """Return the values of all columns for some tokens."""
+        return {name: data.column(name, position, position + count) for name in self.columns}
 
     def _choose_dtype(self, whole: TokenDataset, asked: str | None) -> np.dtype[Any]:
         allowed = self.to.dtypes

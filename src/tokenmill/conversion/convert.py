@@ -21,6 +21,7 @@ from tokenmill.base.atomic import (
     sync_folder,
     write_atomically,
 )
+from tokenmill.base.descriptors import rename
 from tokenmill.base.lock import hold_lock
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import takes_keywords_of
@@ -32,6 +33,7 @@ from tokenmill.reading.token_file import check_hash
 from tokenmill.shards.card import repacked_card
 from tokenmill.shards.manifest import (
     FILE_NAME,
+    ColumnEntry,
     EndsEntry,
     Manifest,
     ShardEntry,
@@ -43,7 +45,7 @@ from tokenmill.shards.verify import read_blocks, verify
 from tokenmill.shards.writer import NewFile
 
 CARD = "README.md"
-E = TypeVar("E", ShardEntry, EndsEntry)
+E = TypeVar("E", ShardEntry, EndsEntry, ColumnEntry)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,9 @@ def convert(
     asked = (to_dtype, tokens_per_shard, add_end_of_text, allow_lost_documents)
     with interrupt_on_signals(), new_folder(target) as folder:
         refuse_to_replace(target, src, overwrite)
-        if is_repacked and not any((*asked, *how_to_open.values())) and _is_ours(src):
+        options = (*asked, *how_to_open.values())
+        is_plain = all(option is None or option is False for option in options)
+        if is_repacked and is_plain and _is_ours(src):
             manifest = _repack(Path(str(src)), folder, compress)
             counts = {n: (s.num_tokens, len(s.shards)) for n, s in manifest.splits.items()}
             return Converted(str(target), to_format.name, manifest.dtype, counts)
@@ -126,7 +130,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     def clear() -> None:
         """Remove all that is here, but not the only copy of a dataset."""
         if replaced.exists() and not target.exists():
-            os.rename(replaced, target)
+            rename(replaced, target)
         temporary = [path for path in staging.glob(".*.tmp") if is_temporary(path.name)]
         for path in (new, replaced, *temporary):
             remove(path)
@@ -194,7 +198,11 @@ def _repack(source: Path, folder: Path, compress: str | None) -> Manifest:
         shards = []
         for shard in split.shards:
             ends = _repack_file(source, folder, shard.ends, level)
-            shards.append(replace(_repack_file(source, folder, shard, level), ends=ends))
+            columns = shard.columns and tuple(
+                _repack_file(source, folder, column, level) for column in shard.columns
+            )
+            tokens = _repack_file(source, folder, shard, level)
+            shards.append(replace(tokens, ends=ends, columns=columns))
         splits[name] = SplitEntry.of(tuple(shards))
     settings = {**manifest.settings, "compress": compress}
     made = replace(manifest, splits=splits, settings=settings)

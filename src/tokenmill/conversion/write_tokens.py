@@ -4,7 +4,7 @@ It is written as `convert` writes one: streamed, and whole and verified, or not 
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,13 @@ from tokenmill.conversion.convert import Converted, new_folder, refuse_to_replac
 from tokenmill.errors import BadInputError
 from tokenmill.formats.ours import Tokenmill
 from tokenmill.formats.ours_writer import OursWriter
+from tokenmill.reading.columns import Column
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.tokens.load_tokenizer import load
 
 CHUNK = 1 << 20  # tokens
+IDS = "ids"
+Document = dict[str, np.ndarray]  # its ids, and the values of its columns, by name
 
 
 @checks_arguments
@@ -34,7 +37,9 @@ def write_tokens(
 ) -> Converted:
     """Write documents, each a list or a 1-D array of ids, as the split `train` of a new dataset.
 
-    Every document ends with the end-of-text id: it is written after those that end otherwise.
+    Every document ends with the end-of-text id: it is written after those that end otherwise. A
+    document with columns is `{"ids": [...], "loss": [...]}`, with a value for each id; an
+    end-of-text id that is added has the values of the id before it. See docs/guides/columns.md.
     `tokenizer` is stored with the ids, and is what `tokenmill.prepare` takes; without one,
     `end_of_text_id` is needed, and ids have 4 bytes. `overwrite` replaces a folder of token files
     once the new one is whole. `tokenmill.convert` gives it another width or size of shards.
@@ -60,10 +65,12 @@ def write_tokens(
 def _write_all(writer: OursWriter, documents: Iterable[Any], limit: int) -> int:
     """Write some documents at a time; return the number of tokens."""
     num_tokens = 0
-    closed = (_closed(d, i, writer.end_of_text_id or 0, limit) for i, d in enumerate(documents))
+    end = writer.end_of_text_id or 0
+    closed = (_with_columns(d, n, end, limit, writer) for n, d in enumerate(documents))
     while group := list(_first_tokens(closed)):
-        ids = np.concatenate(group)
-        writer.add(ids, np.cumsum([len(document) for document in group]))
+        columns = {name: np.concatenate([d[name] for d in group]) for name in group[0]}
+        ids = columns.pop(IDS)
+        writer.add(ids, np.cumsum([len(document[IDS]) for document in group]), columns)
         writer.vocab_size = max(writer.vocab_size or 0, int(ids.max()) + 1)
         num_tokens += len(ids)
     writer.close()
@@ -72,12 +79,37 @@ def _write_all(writer: OursWriter, documents: Iterable[Any], limit: int) -> int:
     return num_tokens
 
 
-def _first_tokens(documents: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+def _first_tokens(documents: Iterator[Document]) -> Iterator[Document]:
     """Yield the next documents, of `CHUNK` tokens or a little more."""
     num_tokens = 0
     while num_tokens < CHUNK and (document := next(documents, None)) is not None:
-        num_tokens += len(document)
+        num_tokens += len(document[IDS])
         yield document
+
+
+def _with_columns(given: Any, number: int, end: int, limit: int, writer: OursWriter) -> Document:
+    """Return the closed ids and the columns of a document; the first one says what these are."""
+    if not isinstance(given, Mapping) and not writer.columns:
+        return {IDS: _closed(given, number, end, limit)}
+    columns = {k: np.array(v) for k, v in given.items()} if isinstance(given, Mapping) else {}
+    ids = columns.pop(IDS, np.empty(0))
+    closed = _closed(ids, number, end, limit)
+    where = f"document {number:,}"
+    found = {name: Column.of(name, values, where) for name, values in columns.items()}
+    bits = {name: column.bits for name, column in found.items()}
+    writer.columns = writer.columns if number else bits
+    if bits != writer.columns:
+        raise BadInputError(
+            f"{where} has the columns {bits or 'none'!s:.80}, and the ones before it "
+            f"{dict(writer.columns) or 'none'!s:.80} (bits per token)",
+            hint="every document is a mapping with a value of each column for each of its ids",
+        )
+    for name, column in found.items():
+        column.stored(columns[name], len(ids), where)
+        if len(closed) > len(ids):
+            last = columns[name][-1:] if len(ids) else np.zeros((1, *column.shape), column.dtype)
+            columns[name] = np.concatenate([columns[name], last])
+    return {IDS: closed, **columns}
 
 
 def _closed(given: Any, number: int, end: int, limit: int) -> np.ndarray:
@@ -90,7 +122,7 @@ def _closed(given: Any, number: int, end: int, limit: int) -> np.ndarray:
         raise BadInputError(
             f"document {number:,} is {given!r:.80} ({type(given).__name__}, {ids.ndim}-D "
             f"{ids.dtype}); expected a list or a 1-D array of ids, which are whole numbers",
-            hint="texts are for tokenmill.prepare; a single document is a list of one: [ids]",
+            hint="texts are for tokenmill.prepare; a single one is documents=[ids]",
         )
     closed = ids.astype(np.int64)  # from 2^63 on they are negative
     if not ids.size or ids[-1] != end:

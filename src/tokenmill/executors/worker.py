@@ -1,25 +1,21 @@
 """The other end of `local.py`: a process that runs one task after another until its parent goes."""
 
-import ctypes
 import gc
 import importlib
 import pickle
 import signal
 import sys
 import traceback
-from multiprocessing.connection import Connection
 
-PR_SET_PDEATHSIG = 1
+from tokenmill.base.child_process import connection_to_parent, end_with_parent
 
 
 def main() -> None:
-    """Serve tasks from the socket whose number is the first argument; import the others first."""
+    """Serve tasks from the connection that the first argument names; import the others first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    if sys.platform == "linux":
-        # A parent that was killed cannot say so; the kernel can.
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     gc.set_threshold(20_000)  # as in __main__.py
-    connection = Connection(int(sys.argv[1]))
+    connection = connection_to_parent(sys.argv[1])
     for module in sys.argv[2:]:
         importlib.import_module(module)
     while True:

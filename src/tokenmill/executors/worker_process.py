@@ -4,11 +4,11 @@ import functools
 import os
 import re
 import signal
-import socket
-import subprocess
 import sys
-from multiprocessing.connection import Connection
 from pathlib import Path
+
+from tokenmill.base.child_process import start_child
+from tokenmill.base.system import processor
 
 # -P: files of the current folder must not shadow modules
 PROGRAM = (sys.executable, "-P", "-m", "tokenmill.executors.worker")
@@ -30,32 +30,21 @@ ZEN_4 = re.compile(rb"AuthenticAMD\ncpu family\t: 25\n")
 
 @functools.cache
 def _is_zen_4() -> bool:
-    try:
-        with open("/proc/cpuinfo", "rb", buffering=0) as file:
-            return ZEN_4.search(file.read(1 << 12)) is not None
-    except OSError:
-        return False
+    return ZEN_4.search(processor()) is not None
 
 
 class WorkerProcess:
     """A fresh interpreter that runs `worker.py`; tasks go over `connection`."""
 
     def __init__(self, *modules: str) -> None:
-        ours, theirs = socket.socketpair()
         paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")]
-        self.process = subprocess.Popen(
-            [*PROGRAM, str(theirs.fileno()), *modules],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            env={
-                **ENVIRONMENT,
-                **(SORT_WITH_AVX2 if _is_zen_4() else {}),
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(path for path in paths if path),
-            },
-        )
-        theirs.close()
-        self.connection = Connection(ours.detach())
+        environment = {
+            **ENVIRONMENT,
+            **(SORT_WITH_AVX2 if _is_zen_4() else {}),
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path for path in paths if path),
+        }
+        self.process, self.connection = start_child(PROGRAM, modules, environment)
 
     def stop(self) -> str:
         """End the process, if it has not ended by itself; return how it ended."""

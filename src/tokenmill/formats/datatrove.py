@@ -1,4 +1,4 @@
-"""datatrove `.ds` files of ids, with `.ds.index` and `.ds.metadata` beside them.
+"""datatrove `.ds` files of ids, with `.ds.index`, `.ds.metadata`, perhaps `.ds.loss` beside them.
 
 The index is one u64 for each document: where it ends, in tokens. The metadata are three lines:
 "tokenizer|bytes of a token", the number of tokens, and the same for people.
@@ -32,18 +32,23 @@ class DatatroveWriter(Writer):
         lines = [f"{name}|{width}", str(num_tokens), f"{num_tokens / 1e9:.2f} GT"]
         write_file(Path(f"{path}.metadata"), "\n".join(lines).encode())
 
+    @staticmethod
+    def mask_of(path: Path) -> Path:
+        return Path(f"{path}.loss")
+
 
 class Datatrove(FileFormat):
     """Files that belong together by name; any of them may be named."""
 
     name = "datatrove"
     writer = DatatroveWriter
-    written_suffixes = (".ds", ".index", ".metadata")
+    written_suffixes = (".ds", ".index", ".metadata", ".loss")
     dtypes = ("uint16", "uint32")
     tokens_per_shard = 100_000_000
     is_indexed = True
     documents_by_id = False
     stores_tokenizer_name = True
+    holds = ("loss",)
 
     def read(self, path: Path, ask: Ask) -> FoundData:
         tokens = path.with_name(path.name.split(".ds")[0] + ".ds")
@@ -59,6 +64,7 @@ class Datatrove(FileFormat):
             dtype,
             size,
             count,
+            mask=DatatroveWriter.mask_of(tokens),
             ends=_index(tokens, size // dtype.itemsize),
             tokenizer=bundled,
             vocab_size=50257 if bundled == "gpt2" else None,

@@ -23,6 +23,7 @@ from tokenmill.formats.not_tokens import unknown_dtype, wide_dtype
 from tokenmill.formats.writing import Writer, write_file
 from tokenmill.reading.token_file import Dtype, Lazy
 
+MASK = ".labels_mask"  # what OLMo-core takes as `label_mask_paths`: raw np.bool_, of any name
 MAX_LINE = 1 << 20  # characters of a table's line
 _SAID: set[tuple[Path, str]] = set()
 log = logging.getLogger("tokenmill")
@@ -47,18 +48,23 @@ class DolmaWriter(Writer):
         self._documents += len(ends)
         write_file(path.with_suffix(".csv.gz"), gzip.compress(rows.encode(), mtime=0))
 
+    @staticmethod
+    def mask_of(path: Path) -> Path:
+        return path.with_suffix(MASK)
+
 
 class Dolma(FileFormat):
     """Named .npy, but without numpy's header."""
 
     name = "dolma"
     writer = DolmaWriter
-    written_suffixes = (".npy", ".gz")
+    written_suffixes = (".npy", ".gz", MASK)
     dtypes = ("uint16", "uint32", "uint8", "uint64")
     tokens_per_shard = 500_000_000
     is_indexed = True
     documents_by_id = False
     states_dtype = False
+    holds = ("loss",)
 
     def read(self, path: Path, ask: Ask) -> FoundData:
         first_bytes, size = untrusted.head(path)
@@ -79,7 +85,7 @@ class Dolma(FileFormat):
         ends = Lazy(load_ends, (str(table), num_tokens)) if table.is_file() else None
         if ends is not None and num_tokens == 0:
             ends()  # nobody will ask an empty file for its documents: are there some?
-        return self.found(path, dtype, size, ends=ends)
+        return self.found(path, dtype, size, ends=ends, mask=DolmaWriter.mask_of(path))
 
 
 def _only_dtype(path: Path) -> Dtype | None:

@@ -18,7 +18,7 @@ import numpy as np
 from tokenmill.base.suggest import one_of
 from tokenmill.errors import MismatchError
 from tokenmill.formats.untrusted import expect_size, whole_tokens
-from tokenmill.reading.token_file import Dtype, Lazy, TokenFile
+from tokenmill.reading.token_file import ColumnFile, Dtype, Lazy, TokenFile
 
 if TYPE_CHECKING:
     from tokenmill.formats.writing import Writer
@@ -120,6 +120,8 @@ class TokenFormat(ABC):
     """True if its shards can be written compressed."""
     numbers_over_splits: bool = False
     """True if the shards of val are numbered after those of train."""
+    holds: tuple[str, ...] | None = ()
+    """Names of the columns of tokens that have a place in it; None: any name."""
     states_dtype: bool = True
     """True if what was written says its dtype, so that it opens without being asked for it."""
     compares_itself: bool = False
@@ -145,12 +147,14 @@ class FileFormat(TokenFormat):
         count: int | None = None,
         offset: int = 0,
         ends: Lazy | None = None,
+        mask: Path | None = None,
         **facts: Any,
     ) -> FoundData:
         """Return what `read` returns; tokens must fill a file of `size` bytes from `offset` on.
 
         `count` is how many tokens there are, where the files say it; `facts` are other fields of
-        FoundData.
+        FoundData. `mask` is the file, if it is there, that has a byte for each token: 1 if it is a
+        target, else 0.
         """
         if count is None:
             count = whole_tokens(path, size - offset, dtype)
@@ -158,6 +162,10 @@ class FileFormat(TokenFormat):
             expected = offset + count * dtype.itemsize
             expect_size(path, size, expected, f"its header ({count:,} tokens)")
         file = TokenFile(str(path), path.name, dtype, count, size, offset, ends=ends)
+        if mask is not None and mask.is_file():
+            expect_size(mask, mask.stat().st_size, count, f"{path.name} ({count:,} tokens)")
+            values = TokenFile(str(mask), mask.name, np.dtype("u1"), count, count)
+            file = replace(file, columns=(ColumnFile("loss", 8, values),))
         return FoundData(self.name, (file,), **facts)
 
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xxhash
 
+from tokenmill.base.human import plural
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import OURS, Ask, FolderFormat, FoundData
 from tokenmill.formats.held_out import ALL
 from tokenmill.reading.token_file import (
     FRAMED,
+    ColumnFile,
     Lazy,
     ManifestHashes,
     Packed,
@@ -24,6 +26,7 @@ from tokenmill.reading.token_file import (
 )
 from tokenmill.shards.manifest import (
     FILE_NAME,
+    ColumnEntry,
     EndsEntry,
     FileEntry,
     Manifest,
@@ -50,6 +53,7 @@ class Tokenmill(FolderFormat):
     needs_tokenizer = True
     compresses = True
     numbers_over_splits = True
+    holds = None
 
     @property
     def writer(self) -> "type[Writer]":  # type: ignore[override]
@@ -70,7 +74,8 @@ def describe(
     files = []
     for name in _choose_splits(manifest, split, where):
         for shard in manifest.splits[name].shards:
-            tokens, ends = shard.files
+            tokens = shard.on_disk
+            ends = shard.ends.on_disk
             file = TokenFile(
                 folder.path(tokens.file, tokens.num_bytes),
                 VERSION_FOLDER.sub("", shard.file),
@@ -82,6 +87,7 @@ def describe(
                 blocks=folder.blocks(shard),
                 split=name,
                 packed=packed(shard),
+                columns=tuple(_column(entry, folder) for entry in shard.columns or ()),
             )
             files.append(file)
     if not files:  # a split without shards is one file without tokens
@@ -92,6 +98,8 @@ def describe(
         plain = sum(file.file_bytes for file in files)
         there = sum(file.disk_bytes for file in files)
         details["compressed"] = f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"
+    if columns := files[0].columns:
+        details["columns"] = ", ".join(f"{c.name} ({plural(c.bits, 'bit')})" for c in columns)
     state = None
     if (stored := tokenizer.state) is not None:
         state = folder.state(folder.path(stored.file, stored.num_bytes), stored)
@@ -123,6 +131,16 @@ def _choose_splits(manifest: Manifest, asked: str | None, where: object) -> list
         if split == "val"
         else "open one of these; `prepare --val_input NAME=FILE` makes validation sets with names",
     )
+
+
+def _column(entry: ColumnEntry, folder: "Folder") -> ColumnFile:
+    """Return a column as the reader of its bytes needs it."""
+    path = folder.path(entry.on_disk.file, entry.on_disk.num_bytes)
+    name = VERSION_FOLDER.sub("", entry.file)
+    size = entry.num_bytes
+    hashes = ManifestHashes(entry.xxh3_128, "")
+    file = TokenFile(path, name, np.dtype("u1"), size, size, hashes=hashes, packed=packed(entry))
+    return ColumnFile(entry.name, entry.bits, file)
 
 
 def packed(entry: NamedFile) -> Packed | None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tokenmill.formats.writing import Writer
+from tokenmill.formats.writing import Values, Writer
+from tokenmill.reading.columns import Column
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.layout import shard_name
 from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry, TokenizerEntry, level_of
@@ -28,11 +29,13 @@ class OursWriter(Writer):
     def open_shard(self) -> None:
         name = shard_name(self.split or "train", self.number)
         level = level_of(self.compress) if self.compress else None
-        shard = ShardWriter(self.folder, name, self.dtype, durable=True, level=level)
-        self._shard = self._open.enter_context(shard)
+        columns = [Column(*pair) for pair in self.columns.items()]
+        self._shard = self._open.enter_context(
+            ShardWriter(self.folder, name, self.dtype, durable=True, level=level, columns=columns)
+        )
 
-    def write(self, tokens: np.ndarray) -> None:
-        self._shard.write(tokens)
+    def write(self, tokens: np.ndarray, columns: Values) -> None:
+        self._shard.write(tokens, columns)
 
     def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
         self.shards.append(self._shard.finish(ends))

@@ -31,7 +31,7 @@ from tokenmill.formats.detect import detect
 from tokenmill.formats.format import OURS, Ask, FoundData
 from tokenmill.formats.untrusted import HEAD_BYTES
 from tokenmill.reading.shard_cache import CachedFile, ShardCache
-from tokenmill.reading.token_file import Lazy
+from tokenmill.reading.token_file import Lazy, TokenFile
 from tokenmill.shards import block_hashes
 from tokenmill.shards.manifest import (
     FILE_NAME,
@@ -48,7 +48,8 @@ MARK = ".objects.json"
 UNUSED = 7 * 86400.0
 """Seconds after which a mirror that nobody opened is removed."""
 _NAME = re.compile(r"(.*/tokenmill-objects-[0-9a-f]{32})/(.+)", re.DOTALL)
-_BESIDE = (".bin", ".idx", ".index", ".metadata", ".csv.gz", ".tokenizer_state.json")
+_BESIDE = (".bin", ".idx", ".index", ".metadata", ".csv.gz", ".tokenizer_state.json", ".loss",
+           ".labels_mask")  # fmt: skip
 
 Objects = dict[str, tuple[int, str]]
 """Key to size and ETag."""
@@ -74,12 +75,15 @@ def detect_remote(
         error.message = error.message.replace(str(mirror.root), mirror.bucket)
         error.hint = error.hint and error.hint.replace(str(mirror.root), mirror.bucket)
         raise
-    files = []
-    for file in found.files:
-        key = os.path.relpath(file.path, mirror.root)
-        etag = mirror.objects[key][1]
-        files.append(replace(file, path=f"{mirror.bucket}/{key}", etag=etag))
-    return found.with_files(files)
+    return found.with_files(_in_store(file, mirror) for file in found.files)
+
+
+def _in_store(file: TokenFile, mirror: "Mirror") -> TokenFile:
+    """Return a file of the mirror as the object that it shows."""
+    key = os.path.relpath(file.path, mirror.root)
+    etag = mirror.objects[key][1]
+    columns = tuple(c._replace(file=_in_store(c.file, mirror)) for c in file.columns)
+    return replace(file, path=f"{mirror.bucket}/{key}", etag=etag, columns=columns)
 
 
 def _expand(address: str) -> list[str]:

@@ -18,7 +18,7 @@ from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
 from tokenmill.formats.format import SAMPLE_INDEX, SAMPLE_KEYS, Ask, FolderFormat, FoundData
 from tokenmill.formats.held_out import take
-from tokenmill.formats.writing import Writer, write_file
+from tokenmill.formats.writing import Values, Writer, write_file
 
 MAX_SHARD_BYTES = (1 << 32) - (1 << 20)
 OUR_KEY = "tokenmill"  # in the index, when tokenmill wrote it
@@ -107,7 +107,7 @@ class SampleWriter(Writer):
     def open_shard(self) -> None:
         self._chunks = []
 
-    def write(self, tokens: np.ndarray) -> None:
+    def write(self, tokens: np.ndarray, columns: Values) -> None:
         self._chunks.append(tokens)
 
     def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:

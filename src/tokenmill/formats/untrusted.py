@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from tokenmill.base.descriptors import read_at
 from tokenmill.base.hashing import regular
 from tokenmill.base.strict_json import Form, check_fields, parse_object
 from tokenmill.errors import (
@@ -44,7 +45,7 @@ def head(path: Path, length: int = 1024) -> tuple[bytes, int]:
     try:
         with open_first(path, length) as file:
             size = os.fstat(file.fileno()).st_size
-            return os.pread(file.fileno(), min(length, size), 0), size
+            return read_at(file.fileno(), min(length, size), 0), size
     except FileNotFoundError:
         raise missing(path) from None
     except IsADirectoryError:

@@ -7,13 +7,16 @@ are filled in at the end. conversion/convert.py feeds the writers.
 
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from tokenmill.base.atomic import sync_open_file
+
+Values = Mapping[str, Any]
+NO_VALUES: Values = {}
 
 
 @dataclass
@@ -42,6 +45,8 @@ class Writer:
     """True if the split has its own folder, though the format may do without."""
     compress: str | None = None
     """How shards are compressed, as `zstd:3`; only for formats that `compresses`."""
+    columns: Mapping[str, int] = field(default_factory=dict)
+    """Bits per token of the columns to write, by name; only those that the format `holds`."""
 
     folder_per_split = False
     """True if each split has its own folder."""
@@ -61,6 +66,7 @@ class Writer:
         self.number = self.first_shard
         self._open = ExitStack()
         self._file: IO[bytes]
+        self._mask: IO[bytes] | None = None
         self._filled = 0
         """Tokens of the shard that is written."""
         self._ends: list[np.ndarray] = []
@@ -76,23 +82,36 @@ class Writer:
     def open_shard(self) -> None:
         self._file = self._open.enter_context(self.path().open("xb"))
         self._file.write(bytes(self.header_bytes))
+        if self.columns:  # `loss`, a byte per token
+            self._mask = self._open.enter_context(self.mask_of(self.path()).open("xb"))
 
-    def write(self, tokens: np.ndarray) -> None:
+    @staticmethod
+    def mask_of(path: Path) -> Path:
+        """Return the file that has the column `loss` of the shard at this path."""
+        raise NotImplementedError
+
+    def write(self, tokens: np.ndarray, columns: Values) -> None:
         self._file.write(np.ascontiguousarray(tokens, self.dtype).data)
+        if self._mask is not None:
+            self._mask.write(np.ascontiguousarray(columns["loss"], bool).data)
 
     def close_shard(self, num_tokens: int, ends: np.ndarray) -> None:
         self.finish(self.path(), self._file, num_tokens, ends)
-        sync_open_file(self._file)
+        for file in filter(None, (self._file, self._mask)):
+            sync_open_file(file)
         self._open.close()
 
-    def add(self, tokens: np.ndarray, ends: np.ndarray) -> None:
-        """Write tokens; `ends` are positions in this chunk where documents end (exclusive)."""
+    def add(self, tokens: np.ndarray, ends: np.ndarray, columns: Values = NO_VALUES) -> None:
+        """Write tokens; `ends` are positions in this chunk where documents end (exclusive).
+
+        `columns` are values of these tokens by name.
+        """
         done = 0
         while done < len(tokens):
             stop, is_full = self._stop(done, len(tokens), ends)
             if not self._ends:
                 self.open_shard()
-            self.write(tokens[done:stop])
+            self.write(tokens[done:stop], {k: v[done:stop] for k, v in columns.items()})
             # From positions in this chunk to positions in this shard.
             inside = ends[(ends > done) & (ends <= stop)]
             self._ends.append(inside + (self._filled - done))

@@ -12,6 +12,7 @@ from socketserver import TCPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from tokenmill.base.system import may_reuse_port
 from tokenmill.errors import TokenmillError
 from tokenmill.pages.html import packaged_file
 from tokenmill.pages.routes import Site
@@ -41,6 +42,7 @@ class Server(ThreadingHTTPServer):
     """Serves one site on a port of the loopback interface."""
 
     daemon_threads = True
+    allow_reuse_address = may_reuse_port()
     server_bind = TCPServer.server_bind  # HTTPServer asks for the name of the machine: seconds
 
     def __init__(self, site: Site, port: int = 0) -> None:

@@ -1,6 +1,5 @@
 """Expected size and time of a preparation, from about one percent of its input."""
 
-import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ import numpy as np
 
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signatures import takes_keywords_of
+from tokenmill.base.system import num_cores
 from tokenmill.preparation.planning.inputs import Inputs, ValInput, as_list, search_inputs
 from tokenmill.preparation.planning.limits import BEST_OF_SHARDS
 from tokenmill.preparation.planning.plan import Plan, choose_dtype, load_tokenizer
@@ -96,7 +96,7 @@ def estimate(
         raise ValueError("standard input can be read only once, so it cannot be estimated first")
     sources, _ = search_inputs(wanted, asked, held_out)
     tokenizer = load_tokenizer(asked)
-    workers = workers or len(os.sched_getaffinity(0))
+    workers = workers or num_cores()
     sample = _Sample(asked, tokenizer)
     started = time.perf_counter()
     sample.read_some(sources)

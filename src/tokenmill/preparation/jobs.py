@@ -187,7 +187,7 @@ def usual_parts(plan: Plan) -> int:
 def make_slurm_script(run: str, plan: Plan, parts: int, cpus: int, memory: str) -> str:
     """The script for the preparation in the folder `run`."""
     stages = [stage.name for stage in stages_for(plan)]
-    return SCRIPT.read_text().format(
+    return SCRIPT.read_text("utf-8").format(
         run=shlex.quote(run),
         tokenmill=f"{shlex.quote(sys.executable)} -m tokenmill",
         parts=parts,

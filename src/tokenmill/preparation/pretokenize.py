@@ -286,7 +286,7 @@ def _find_texts(paths: Sequence[str | os.PathLike[str]]) -> list[Source]:
 
 
 def _choose_tokenizer(tokenizer: Any, sources: list[Source]) -> Tokenizer:
-    if tokenizer != "chars":
+    if not isinstance(tokenizer, str) or tokenizer != "chars":
         return load(tokenizer)
     rules = ReadRules(long_line=PIECE, cuts=AT_CHARACTERS)
     characters = set[str]()

@@ -20,6 +20,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 import xxhash
 
+from tokenmill.base.descriptors import read_at
 from tokenmill.base.hashing import regular
 from tokenmill.base.zstd import zstd_library
 from tokenmill.errors import CorruptShardError, TruncatedShardError
@@ -94,7 +95,7 @@ def open_frames(path: Path | str, num_bytes: int, packed_bytes: int) -> "Frames"
             f"{path} is {found:,} bytes; its manifest promises {packed_bytes:,}", hint=_FETCH
         )
     return Frames(
-        lambda start, count: os.pread(file.number, count, start),
+        lambda start, count: read_at(file.number, count, start),
         str(path),
         num_bytes,
         packed_bytes,

@@ -31,6 +31,7 @@ import orjson
 import xxhash
 
 from tokenmill.base.atomic import new_file, user_cache
+from tokenmill.base.descriptors import reserve
 from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError, MismatchError, TokenmillError
 from tokenmill.order.document_pieces import DocumentsByLength
@@ -95,32 +96,37 @@ def _build(path: Path, key: str, num_tokens: int, ends: EndsBetween) -> None:
     for left in path.parent.glob(f".{path.stem}.*.tmp"):  # by builders that were killed
         if time.time() - left.stat().st_mtime > _A_DAY:
             left.unlink(missing_ok=True)
-    dtype = _starts_dtype(num_tokens)
     with new_file(path, durable=True) as file:
-
-        def make(lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
-            num_documents = int(counts.sum())
-            at = _starts_at(len(lengths))
-            # All is taken from the disk now: where a mapped page finds no room, a process dies.
-            os.posix_fallocate(file.fileno(), 0, at + num_documents * dtype.itemsize)
-            file.seek(_ALIGN)
-            file.write(np.stack([lengths, counts]).astype("<i8").data)
-            file.flush()
-            return np.memmap(file, dtype, "r+", at, (num_documents,))
-
-        blocks = _blocks_of_ends(ends, num_tokens)
-        lengths, counts, starts = sort_by_length(blocks, num_tokens, path.parent, make)
-        starts.flush()  # type: ignore[attr-defined]
-        header = {
-            "version": VERSION,
-            "key": key,
-            "num_documents": len(starts),
-            "num_lengths": len(lengths),
-            "bytes": dtype.itemsize,
-            "fingerprint": _fingerprint(lengths, counts, starts),
-        }
+        header = {"version": VERSION, "key": key, **_write_tables(file, path, num_tokens, ends)}
         file.seek(0)
         file.write((_MAGIC + orjson.dumps(header)).ljust(_ALIGN))
+
+
+def _write_tables(
+    file: IO[bytes], path: Path, num_tokens: int, ends: EndsBetween
+) -> dict[str, Any]:
+    """Write all but the header, and return it; nothing maps the file when this is done."""
+    dtype = _starts_dtype(num_tokens)
+
+    def make(lengths: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        num_documents = int(counts.sum())
+        at = _starts_at(len(lengths))
+        # All is taken from the disk now: where a mapped page finds no room, a process dies.
+        reserve(file.fileno(), at + num_documents * dtype.itemsize)
+        file.seek(_ALIGN)
+        file.write(np.stack([lengths, counts]).astype("<i8").data)
+        file.flush()
+        return np.memmap(file, dtype, "r+", at, (num_documents,))
+
+    blocks = _blocks_of_ends(ends, num_tokens)
+    lengths, counts, starts = sort_by_length(blocks, num_tokens, path.parent, make)
+    starts.flush()  # type: ignore[attr-defined]
+    return {
+        "num_documents": len(starts),
+        "num_lengths": len(lengths),
+        "bytes": dtype.itemsize,
+        "fingerprint": _fingerprint(lengths, counts, starts),
+    }
 
 
 def _open(path: Path, key: str | None = None) -> LengthIndex:

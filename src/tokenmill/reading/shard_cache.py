@@ -26,6 +26,7 @@ import xxhash
 
 from tokenmill.base.address import is_remote
 from tokenmill.base.atomic import temporary_beside, user_cache, write_atomically
+from tokenmill.base.descriptors import open_descriptor, read_at, rename_open, unlink_unused
 from tokenmill.base.hashing import hash_open
 from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError, DownloadError, TokenmillError
@@ -132,7 +133,7 @@ class ShardCache:
     def _find(self, path: Path, size: int, is_right: Callable[[int], bool]) -> int | None:
         """Return a descriptor of a file, if it is in the cache and whole."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = open_descriptor(path, os.O_RDONLY, follow=False)
         except FileNotFoundError:
             return None
         about = os.fstat(descriptor)
@@ -140,11 +141,11 @@ class ShardCache:
         if key not in self._checked:
             if about.st_size != size or not is_right(descriptor):
                 os.close(descriptor)
-                path.unlink(missing_ok=True)
+                unlink_unused(path)
                 return None
             self._checked.add(key)
         with suppress(OSError):
-            os.utime(descriptor)  # used just now
+            os.utime(path)  # used just now
         return descriptor
 
     def _has_hash(self, file: CachedFile, descriptor: int) -> bool:
@@ -152,7 +153,7 @@ class ShardCache:
         digest = file.digest
         if not digest:
             with suppress(FileNotFoundError):
-                digest = (self.folder / f"{file.name}.digest").read_text()
+                digest = (self.folder / f"{file.name}.digest").read_text("ascii")
         return hash_open(descriptor) == digest
 
     def _fetch(self, file: CachedFile, path: Path) -> int:
@@ -182,9 +183,9 @@ class ShardCache:
         """Write a file and return its descriptor; None if its bytes are not the right ones."""
         temporary = temporary_beside(path)
         with ExitStack() as undo:
-            descriptor = self._create(temporary, size)
-            undo.callback(os.close, descriptor)
             undo.callback(temporary.unlink, missing_ok=True)
+            descriptor = self._create(temporary, size)
+            undo.callback(os.close, descriptor)  # first: Windows removes no open file
             with open(descriptor, "wb", closefd=False) as file:
                 file.writelines(content)
             is_whole = os.fstat(descriptor).st_size == size
@@ -192,7 +193,7 @@ class ShardCache:
                 return None
             # Who looks at the folder might see a file twice, or not at all.
             with _making_room[os.getpid()]:
-                os.replace(temporary, path)
+                descriptor = rename_open(descriptor, temporary, path)
             undo.pop_all()
         os.lseek(descriptor, 0, os.SEEK_SET)
         self._checked.add((path.name, os.fstat(descriptor).st_ino))
@@ -200,13 +201,13 @@ class ShardCache:
 
     def _create(self, temporary: Path, size: int) -> int:
         """Make room for a file, and create it in its full size: others that make room see it."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         with _making_room[os.getpid()]:
             self._room -= size
             if self._room < 0:
                 self._room = self._make_room(size)
-            descriptor = os.open(temporary, flags, 0o600)
-            os.truncate(descriptor, size)
+            descriptor = open_descriptor(temporary, flags, 0o600, follow=False)
+            os.ftruncate(descriptor, size)
         return descriptor
 
     def _make_room(self, size: int) -> int:
@@ -229,9 +230,7 @@ class ShardCache:
                 removable = time.time() - used / 1e9 > ABANDONED
             else:
                 removable = path.endswith((".bin", ".block")) and left < least
-            if removable:
-                with suppress(FileNotFoundError):
-                    os.unlink(path)
+            if removable and unlink_unused(path):
                 left += length
         return max(0, min(left, some))
 
@@ -256,7 +255,7 @@ class ShardCache:
 
 
 def _has_own_hash(descriptor: int) -> bool:
-    data = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    data = read_at(descriptor, os.fstat(descriptor).st_size, 0)
     return xxhash.xxh3_128_digest(data[:-_DIGEST_BYTES]) == data[-_DIGEST_BYTES:]
 
 

@@ -15,7 +15,6 @@ What is open belongs to one process: a fork or a pickle carries the paths and op
 import errno
 import mmap
 import os
-import resource
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +24,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from tokenmill.base.descriptors import read_by_page, read_into
 from tokenmill.base.hashing import hash_open, regular
+from tokenmill.base.system import max_open_files, physical_memory
 from tokenmill.errors import NotADatasetError
 from tokenmill.order.order import Locality
 from tokenmill.reading.span_reader import FileReader, IdLimit, RunReader, SpanReader, parts_in_runs
@@ -182,7 +183,7 @@ class ShardReader:
         while done < len(view):
             descriptor = self._descriptors[i]
             try:
-                got = os.preadv(descriptor.number, [view[done:]], byte + done)
+                got = read_into(descriptor.number, view[done:], byte + done)
             except OSError as error:
                 # A network filesystem lost the file that we had open: once more, size compared.
                 if error.errno != errno.ESTALE or stale:
@@ -221,7 +222,7 @@ class ShardReader:
         descriptor = self._open(i)
         mapped = mmap.mmap(descriptor.number, 0, access=mmap.ACCESS_READ)
         if self.by_page:
-            mapped.madvise(mmap.MADV_RANDOM)
+            read_by_page(mapped)
         start = file.offset + file.first * file.dtype.itemsize
         return np.frombuffer(mapped, file.dtype, count=file.num_tokens, offset=start)
 
@@ -248,13 +249,5 @@ class ArrayReader(ShardReader):
 
 def most_open() -> int:
     """How many files to keep open: a quarter of what this process may, between 64 and 4096."""
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 4096 if allowed == resource.RLIM_INFINITY else min(4096, max(MAX_OPEN, allowed // 4))
-
-
-def physical_memory() -> int:
-    """Bytes that this machine has; where it does not say, more than any dataset."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 62
+    allowed = max_open_files()
+    return 4096 if allowed is None else min(4096, max(MAX_OPEN, allowed // 4))

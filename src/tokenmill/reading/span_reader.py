@@ -10,7 +10,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
@@ -18,6 +18,11 @@ import numpy as np
 from tokenmill import kernel
 from tokenmill.base.histogram import Histogram
 from tokenmill.order.spans import Spans
+
+Flags = np.ndarray | None
+"""(rows, columns) bool."""
+Cells = Mapping[str, np.ndarray] | None
+"""(rows, columns) or (rows, columns, k) for each column of the data (columns.py), by name."""
 
 
 class IdLimit(Protocol):
@@ -38,12 +43,20 @@ class SpanReader(ABC):
     """Copies spans of one or several axes of tokens into rows."""
 
     @abstractmethod
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+    def read(
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
+    ) -> None:
         """Copy each span to its place in `out`, (rows, columns) of any integer type.
 
         In `continues`, (rows, columns) bool, the flag of each token that begins a document, as the
-        end-of-text id says, becomes False.
+        end-of-text id says, becomes False. `cells` are for readers that were made `with_columns`.
         """
+
+    def with_columns(self, columns: Any) -> "SpanReader":
+        """Return a reader that copies these `Columns` (columns.py) by the same spans."""
+        from tokenmill.reading.columns import PlainColumns
+
+        return PlainColumns(self, columns)
 
     def follow(self, coming: Callable[[], Spans], fetches: Histogram) -> None:  # noqa: B027
         """Take, once, a function that gives the spans to come; most readers have no use for it.
@@ -66,7 +79,9 @@ class FileReader(SpanReader):
         self._read = read
         self._ids = ids
 
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+    def read(
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
+    ) -> None:
         marks = Marks.of(continues, self._ids)
         tables = (spans.row, spans.column, spans.start, spans.length)
         for span in zip(*(each.tolist() for each in tables), strict=True):
@@ -98,6 +113,7 @@ class RunReader(FileReader):
         max_open: int,
         ids: IdLimit,
     ) -> None:
+        self.settings = (edges, dtype, array_of, max_open, ids)
         self._edges = edges
         self._ids = ids
         self._dtype = dtype
@@ -115,26 +131,35 @@ class RunReader(FileReader):
             self._maps = kernel.compiled.Maps(self._edges, self._dtype.itemsize, signed)
 
     def __reduce__(self) -> tuple[object, ...]:
-        settings = (self._edges, self._dtype, self._array_of, self._max_open, self._ids)
-        return RunReader, settings
+        return RunReader, self.settings
+
+    def with_columns(self, columns: Any) -> SpanReader:
+        if self._maps is None:
+            return super().with_columns(columns)
+        from tokenmill.reading.columns import ColumnRunReader
+
+        return ColumnRunReader(self, columns)
 
     def __contains__(self, run: object) -> bool:
         """Return True if a run is held."""
         return run in self._held
 
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+    def read(
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
+    ) -> None:
         if self._process != os.getpid():  # a fork copies no threads, one of which had the lock
             self._forget()
         with self._lock:
             if self._maps is None:
                 super().read(spans, out, continues)
             else:
-                self._gather(spans, out, Marks.of(continues, self._ids))
+                self._gather(spans, out, Marks.of(continues, self._ids), cells)
 
-    def _gather(self, spans: Spans, out: np.ndarray, marks: "Marks") -> None:
+    def _gather(self, spans: Spans, out: np.ndarray, marks: "Marks", cells: Cells) -> None:
         tables = (spans.row, spans.column, spans.start, spans.length)
         ids = self._ids
-        done, missing = self._maps.gather(out, *tables, ids.largest, 0, *marks)
+        pairs = self._pairs(cells)
+        done, missing = self._maps.gather(out, *tables, ids.largest, 0, *marks, pairs)
         while done < len(spans.row):
             span = tuple(int(table[done]) for table in tables)
             if missing < 0:
@@ -145,7 +170,11 @@ class RunReader(FileReader):
                 done += 1
             else:
                 self._hold(runs)
-            done, missing = self._maps.gather(out, *tables, ids.largest, done, *marks)
+            done, missing = self._maps.gather(out, *tables, ids.largest, done, *marks, pairs)
+
+    def _pairs(self, cells: Cells) -> tuple[tuple[Any, np.ndarray], ...]:
+        """Return what the kernel takes for columns: maps, and the rows that they go to."""
+        return ()
 
     def _read(self, run: int, offset: int, count: int) -> np.ndarray:
         self._hold([run])
@@ -159,11 +188,17 @@ class RunReader(FileReader):
         for run in list(itertools.islice(others, num_dropped)):
             del self._held[run]
             if self._maps is not None:
-                self._maps.drop(run)
+                self._drop(run)
         for run, array in new.items():
-            self._held[run] = array
             if self._maps is not None:
-                self._maps.put(run, array)
+                self._put(run, array)
+            self._held[run] = array
+
+    def _put(self, run: int, array: np.ndarray) -> None:
+        self._maps.put(run, array)
+
+    def _drop(self, run: int) -> None:
+        self._maps.drop(run)
 
 
 class MixedReader(SpanReader):
@@ -177,12 +212,14 @@ class MixedReader(SpanReader):
         self._readers = readers
         self._number_of = number_of
 
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+    def read(
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
+    ) -> None:
         numbers = self._number_of(spans)
         for number, reader in enumerate(self._readers):
             mine = numbers == number
             if mine.any():
-                reader.read(spans.chosen(mine), out, continues)
+                reader.read(spans.chosen(mine), out, continues, cells)
 
     def follow(self, coming: Callable[[], Spans], fetches: Histogram) -> None:
         for number, reader in enumerate(self._readers):

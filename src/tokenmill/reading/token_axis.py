@@ -4,6 +4,7 @@ Positions run over all files in order. Nothing here knows where the files came f
 ids mean: `tokenmill.dataset.TokenDataset` adds the format, the split and the tokenizer.
 """
 
+import functools
 import hashlib
 import operator
 from collections.abc import Iterator
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 
+from tokenmill.base.suggest import one_of
 from tokenmill.errors import FormatError
 from tokenmill.order.order import Locality
 from tokenmill.reading.shard_reader import ShardReader
 from tokenmill.reading.span_reader import IdLimit, SpanReader, parts_in_runs
 from tokenmill.reading.token_file import TokenFile
 
-if TYPE_CHECKING:  # imported when documents are asked for
+if TYPE_CHECKING:  # imported when they are asked for
+    from tokenmill.reading.columns import Columns
     from tokenmill.reading.document_index import IndexedDocuments, ScannedDocuments
 
 BLOCK = 1 << 20  # tokens read at a time by an iterator
@@ -107,7 +110,29 @@ class TokenAxis:
 
     def span_reader(self, locality: Locality, ids: IdLimit) -> SpanReader:
         """A reader of spans of this axis, chosen for how far apart they will be."""
-        return self._reader.span_reader(self.shard_starts, locality, ids)
+        reader = self._reader.span_reader(self.shard_starts, locality, ids)
+        return reader.with_columns(self._column_values) if self.columns else reader
+
+    @property
+    def columns(self) -> dict[str, int]:
+        """Bits per token of each column next to the ids, by name."""
+        return {column.name: column.bits for column in self.files[0].columns}
+
+    def column(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Return the values of a column for tokens start .. stop-1, one (or k) for each.
+
+        `loss` is bool, `weights` are float32.
+        """
+        one_of("column", name, list(self.columns))
+        self._check_range(start, stop)
+        stored = self._column_values.values(name, start, stop)
+        return self._column_values.all[name].meaning(stored)
+
+    @functools.cached_property
+    def _column_values(self) -> "Columns":
+        from tokenmill.reading.columns import Columns
+
+        return Columns(self._reader, self.shard_starts)
 
     def tokens(self, start: int, stop: int) -> np.ndarray:
         """The same as `data[start:stop]`; a range that is not inside the data is an IndexError."""

@@ -54,6 +54,16 @@ class Packed(NamedTuple):
 FRAMED = "frames"
 
 
+class ColumnFile(NamedTuple):
+    """A column of the tokens of a file (columns.py)."""
+
+    name: str
+    bits: int
+    """Per token."""
+    file: "TokenFile"
+    """Its bytes: of the whole shard, also where only a part of the tokens is used."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenFile:
     """Where the tokens of one shard are."""
@@ -87,6 +97,8 @@ class TokenFile:
     """Loads the hashes of its blocks (xxh3-64 of each 1 MiB), or None where there are none."""
     split: str | None = None
     """The split it belongs to by its manifest, if there is one."""
+    columns: tuple[ColumnFile, ...] = ()
+    """Values next to its tokens."""
     packed: Packed | None = None
     """Where the file is compressed: `path` is then the compressed file, and all other sizes, places
     and hashes are of its content."""
@@ -99,7 +111,8 @@ class TokenFile:
     @property
     def known_contents(self) -> str:
         """What a fingerprint takes for the contents; empty where they must be sampled."""
-        return self.stated_hash if self.hashes is None else "".join(self.hashes)
+        contents = self.stated_hash if self.hashes is None else "".join(self.hashes)
+        return contents + "".join(column.file.known_contents for column in self.columns)
 
     def part(self, start: int, stop: int) -> "TokenFile":
         """The tokens [start, stop) of ours."""

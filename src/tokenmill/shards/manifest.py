@@ -49,7 +49,13 @@ _HASH_FIELD = ',\n  "xxh3_128": "%s"\n}\n'  # how a manifest ends
 
 _FILE = {"file": NAME, "bytes": COUNT, "xxh3_128": HEX128}
 _PACKABLE = {**_FILE, "packed": Maybe(_FILE)}
-_SHARD = {**_PACKABLE, "tokens": COUNT, "ends": {**_PACKABLE, "documents": COUNT}}
+_COLUMN = {"name": TEXT, "bits": COUNT_FROM_1, **_PACKABLE}
+_SHARD = {
+    **_PACKABLE,
+    "tokens": COUNT,
+    "ends": {**_PACKABLE, "documents": COUNT},
+    "columns": Maybe([_COLUMN]),
+}
 _SPLIT = {"tokens": COUNT, "documents": COUNT, "shards": [_SHARD]}
 _TOKENIZER = {
     "name": TEXT,
@@ -144,8 +150,20 @@ class EndsEntry(NamedFile):
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnEntry(NamedFile):
+    """A column of the tokens of a shard: a file with so many bits for each of them."""
+
+    name: str
+    bits: int
+    file: str
+    num_bytes: int
+    xxh3_128: str
+    packed: FileEntry | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ShardEntry(NamedFile):
-    """One file of ids and its index."""
+    """One file of ids, its index and its columns."""
 
     file: str
     num_tokens: int
@@ -153,11 +171,17 @@ class ShardEntry(NamedFile):
     xxh3_128: str
     ends: EndsEntry
     packed: FileEntry | None = None
+    columns: tuple[ColumnEntry, ...] | None = None
 
     @property
-    def files(self) -> tuple[NamedFile, NamedFile]:
-        """Both files of the shard, as they are there."""
-        return self.on_disk, self.ends.on_disk
+    def contents(self) -> tuple[NamedFile, ...]:
+        """All files of the shard: ids, index, columns."""
+        return self, self.ends, *(self.columns or ())
+
+    @property
+    def files(self) -> list[NamedFile]:
+        """The same as they are there."""
+        return [entry.on_disk for entry in self.contents]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +276,7 @@ class Manifest(Entry):
     @property
     def is_packed(self) -> bool:
         """True if some of the files are compressed."""
-        return any(shard.packed or shard.ends.packed for shard in self.shards)
+        return any(file.packed for shard in self.shards for file in shard.contents)
 
     def write(self, folder: Path | str) -> None:
         """Check, then put the manifest into its folder, whole or not at all."""
@@ -357,6 +381,10 @@ class Manifest(Entry):
                 if (stated := getattr(split, key)) != (found := getattr(sums, key)):
                     at = f"splits.{name}.{key.removeprefix('num_')}"
                     yield at, stated, f"{found}, the sum of its shards"
+        if any(shard.columns is not None for shard in self.shards):
+            from tokenmill.shards.column_files import contradictions
+
+            yield from contradictions(self.shards)
 
     def _contradictions_in(self, shard: ShardEntry) -> Iterator[tuple[str, object, str]]:
         ends = shard.ends
@@ -371,10 +399,9 @@ class Manifest(Entry):
             yield "ends.bytes", ends.num_bytes, f"8 x {ends.num_documents} documents"
         if ends.num_documents > tokens:
             yield "ends.documents", ends.num_documents, f"at most one for each of {tokens}"
-        if shard.packed and shard.packed.file != shard.file + PACKED_SUFFIX:
-            yield "packed.file", shard.packed.file, shard.file + PACKED_SUFFIX
-        if ends.packed and ends.packed.file != ends.file + PACKED_SUFFIX:
-            yield "ends.packed.file", ends.packed.file, ends.file + PACKED_SUFFIX
+        for key, file in zip(("", "ends."), shard.contents, strict=False):
+            if file.packed and file.packed.file != (name := file.file + PACKED_SUFFIX):
+                yield f"{key}packed.file", file.packed.file, name
 
     @property
     def files_beside_shards(self) -> list[FileEntry]:
@@ -392,6 +419,7 @@ _PARTS: dict[str, type[Entry]] = {
     "state": FileEntry,
     "packed": FileEntry,
     "ends": EndsEntry,
+    "columns": ColumnEntry,
     "shards": ShardEntry,
     "sources": SourceEntry,
     "sources_file": FileEntry,

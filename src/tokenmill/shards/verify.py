@@ -190,6 +190,7 @@ def _check_shard(
     try:
         digest, largest, found_ends, begins = _read_ids(folder, shard, manifest)
         ends = np.frombuffer(b"".join(read_blocks(folder, shard.ends)), "<u8")
+        columns = [(c.on_disk.file, c.xxh3_128, _hash(folder, c)) for c in shard.columns or ()]
     except CorruptShardError as error:
         file = next(file for file in shard.files if file.file in error.message)
         return [Finding(file.file, "frame", "sound frames", error.message, _FETCH)]
@@ -197,8 +198,9 @@ def _check_shard(
     hashes = [
         (shard.on_disk.file, shard.xxh3_128, digest),
         (name, shard.ends.xxh3_128, xxhash.xxh3_128_hexdigest(ends.data)),
+        *columns,
     ]
-    for file in filter(None, (shard.packed, shard.ends.packed)):
+    for file in filter(None, (entry.packed for entry in shard.contents)):
         hashes.append((file.file, file.xxh3_128, hash_file(folder / file.file)))
     for hashed in hashes:
         if findings := _check_hash(*hashed):
@@ -217,6 +219,13 @@ def _check_shard(
         in_words = ("documents without one", "begin tokens inside documents")
         wrong += _compare(starts, begins[begins > 0], expected, *in_words)
     return findings + [Finding(name, "index", *difference, _REBUILD) for difference in wrong]
+
+
+def _hash(folder: Path, file: NamedFile) -> str:
+    digest = xxhash.xxh3_128()
+    for block in read_blocks(folder, file):
+        digest.update(block)
+    return digest.hexdigest()
 
 
 def _compare_ends(stored: _Positions, found: _Positions, num_tokens: int) -> list[tuple[str, str]]:

@@ -4,11 +4,14 @@
         shard.write(ids)               # as often as needed, in order
         entry = shard.finish(ends)     # where documents end, in tokens, exclusive
 
-`finish` gives both files their names only when they are whole, then reads them again and compares
-hashes. With a `level` both are compressed (reading/frames.py) and have `.zst` after their names.
+`finish` gives the files their names only when they are whole, then reads them again and compares
+hashes. With a `level` they are compressed (reading/frames.py) and have `.zst` after their names.
+Columns (column_files.py) are written with the ids: `shard.write(ids, {"loss": mask})`.
 """
 
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +68,7 @@ class ShardWriter(ExitStack):
         *,
         durable: bool = False,
         level: int | None = None,
+        columns: Sequence[Any] = (),
     ) -> None:
         super().__init__()
         self.folder = folder
@@ -74,20 +78,33 @@ class ShardWriter(ExitStack):
         self.level = level
         self.num_tokens = 0
         self._ids = self.enter_context(NewFile(folder, file, durable=durable, level=level))
+        self._columns: Any = None
+        if columns:
+            from tokenmill.shards.column_files import ColumnWriter
 
-    def write(self, ids: np.ndarray) -> None:
-        """Add ids after those written before; all must fit into the type of the shard."""
+            new_file = partial(NewFile, folder, durable=durable, level=level)
+            self._columns = self.enter_context(ColumnWriter(file, columns, new_file))
+
+    def write(self, ids: np.ndarray, columns: Mapping[str, Any] | None = None) -> None:
+        """Add ids after those written before; all must fit into the type of the shard.
+
+        `columns` are the values of these tokens, by name.
+        """
+        assert self._columns is not None or not columns
+        if self._columns is not None:
+            self._columns.write(columns or {}, len(ids), self.num_tokens)
         self._ids.write(np.ascontiguousarray(ids, self.dtype).data)
         self.num_tokens += len(ids)
 
     def finish(self, ends: np.ndarray) -> ShardEntry:
-        """Write the index, name both files, read them back; the entry for the manifest."""
+        """Write the index, name all files, read them back; the entry for the manifest."""
         num_bytes, digest, packed = self._ids.finish()
         name = self.file.removesuffix(".bin") + ".ends"
         with NewFile(self.folder, name, durable=self.durable, level=self.level) as index:
             index.write(ends.astype("<u8").data)
             stated = EndsEntry(name, len(ends), *index.finish())
-        return ShardEntry(self.file, self.num_tokens, num_bytes, digest, stated, packed)
+        columns = None if self._columns is None else self._columns.finish()
+        return ShardEntry(self.file, self.num_tokens, num_bytes, digest, stated, packed, columns)
 
 
 def check_read_back(path: Path, expected: str) -> None:

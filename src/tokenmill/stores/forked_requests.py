@@ -43,6 +43,8 @@ def _connection() -> Connection:
         if os.getpid() not in _helpers:
             _helpers[os.getpid()] = _start()
         helper = _helpers[os.getpid()]
+    if sys.platform == "win32":
+        raise OSError("Windows does not fork")
     if getattr(_of_thread, "helper", None) is not helper:
         ours, theirs = socket.socketpair()
         with theirs:
@@ -70,6 +72,8 @@ def _start() -> socket.socket:
 
 def serve(descriptor: int) -> None:
     """Be the helper: answer requests on each connection that is sent."""
+    if sys.platform == "win32":
+        raise OSError("Windows does not fork")
     control = socket.socket(fileno=descriptor)
     while descriptors := socket.recv_fds(control, 1, 1)[1]:
         connection = Connection(descriptors[0])

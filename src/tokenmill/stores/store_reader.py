@@ -27,7 +27,9 @@ from tokenmill.reading.frames import Frames
 from tokenmill.reading.shard_cache import ShardCache, tokens_of
 from tokenmill.reading.shard_reader import Descriptor, RecentlyUsed, ShardReader
 from tokenmill.reading.span_reader import (
+    Cells,
     FileReader,
+    Flags,
     IdLimit,
     MixedReader,
     RunReader,
@@ -121,11 +123,17 @@ class AheadReader(SpanReader):
         self._coming = coming
         self._ahead.waits = fetches
 
-    def read(self, spans: Spans, out: np.ndarray, continues: np.ndarray | None = None) -> None:
+    def with_columns(self, columns: Any) -> SpanReader:
+        self._reader = self._reader.with_columns(columns)
+        return self
+
+    def read(
+        self, spans: Spans, out: np.ndarray, continues: Flags = None, cells: Cells = None
+    ) -> None:
         if self._rows_left <= 0:
             self._look_ahead(spans if self._coming is None else self._coming())
         self._rows_left -= spans.num_rows
-        self._reader.read(spans, out, continues)
+        self._reader.read(spans, out, continues, cells)
 
     def _look_ahead(self, coming: Spans) -> None:
         num_rows = min(coming.num_rows, ROWS_LOOKED_AT, 8 * self._most)

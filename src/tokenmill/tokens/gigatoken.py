@@ -11,7 +11,6 @@ limited (`ulimit -v`), what is left of it is compared with what encoding may tak
 """
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,14 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tokenmill.base.human import human_bytes
+from tokenmill.base.system import address_space_limit, process_bytes
 from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.tokens.tokenizer import decode_texts, ends_of, failures_of
 from tokenmill.tokens.vocabulary import Ends, Ids
-
-try:
-    import resource
-except ImportError:  # not on Windows
-    resource = None  # type: ignore[assignment]
 
 GROWTH_LIMIT = 256 << 20  # bytes of resident memory
 LOOK_EVERY = 16 << 20  # bytes of text, in which it grows by 100 MB at most
@@ -60,7 +55,7 @@ class Encoder:
             if self._backend is None:
                 self._backend = self._build()
                 self._text_seen = self._text_seen_at_last_look = 0
-                self._size_when_built = process_bytes(1)
+                self._size_when_built = process_bytes(resident=True)
             if self._texts_singly + len(texts) <= SINGLY or len(texts) == 1:
                 self._texts_singly += len(texts)
                 found = list(map(self._backend.encode, texts))
@@ -81,7 +76,7 @@ class Encoder:
         if self._text_seen < self._text_seen_at_last_look + LOOK_EVERY:
             return False
         self._text_seen_at_last_look = self._text_seen
-        size = process_bytes(1)
+        size = process_bytes(resident=True)
         if size is None or self._size_when_built is None:
             return self._text_seen >= UNSEEN_LIMIT
         return size - self._size_when_built > GROWTH_LIMIT
@@ -98,9 +93,9 @@ def build_gigatoken(tree: dict[str, Any], where: str) -> Any:
 
 def check_address_space(needed: int, num_bytes: int) -> None:
     """Refuse to encode so much text where a limit might end the process in the middle of it."""
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
-    used = None if limit < 0 else process_bytes(0)
-    if used is None:
+    limit = address_space_limit()
+    used = process_bytes(resident=False)
+    if limit is None or used is None:
         return
     left = limit - used
     if left < needed:
@@ -110,13 +105,3 @@ def check_address_space(needed: int, num_bytes: int) -> None:
             f"{human_bytes(needed)}",
             hint="raise the limit: ulimit -v unlimited, or as far as you are allowed",
         )
-
-
-def process_bytes(field: int) -> int | None:
-    """Memory of this process: 0 is address space, 1 is resident; None if the system is silent."""
-    try:
-        with open("/proc/self/statm", "rb") as statm:
-            pages = int(statm.read().split()[field])
-    except (OSError, ValueError, IndexError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -44,8 +44,8 @@ class TorchBatch:
     max_seqlen: int | None = None
     sources: Tensor | None = None
     """(B,): the source of each row, as its number in the mixture (0 without one)."""
-    num_targets: int = 0
-    """Targets that count: all, or those of the loss mask."""
+    num_targets: float = 0
+    """Targets that count: all, or those of the loss mask; the sum of their weights, if any."""
     augmented_labels: Tensor | None = None
     """(B, T): the labels, where an augmentation gives others than the tokens say."""
 
@@ -55,6 +55,10 @@ class TorchBatch:
     """True if it unpacks as labels: rows have padding, or an augmentation chose the targets."""
     ignore_index: int = IGNORED
     """The label where there is no loss: -100, or what the loader was given."""
+    weights: Tensor | None = None
+    """(B, T) float32: how much each target counts; None where the data has no weights."""
+    columns: dict[str, Tensor] | None = None
+    """(B, T + 1) each: the columns of all tokens by name; None where the data has none."""
 
     @property
     def labels(self) -> Tensor:
@@ -90,7 +94,10 @@ class TorchBatch:
 
     def _map(self, change: Any) -> Self:
         tensors = {name: v for name, v in vars(self).items() if isinstance(v, Tensor)}
-        return replace(self, **{name: change(tensor) for name, tensor in tensors.items()})
+        changed = replace(self, **{name: change(tensor) for name, tensor in tensors.items()})
+        if self.columns is not None:
+            changed.columns = {name: change(column) for name, column in self.columns.items()}
+        return changed
 
     def as_dict(self) -> dict[str, Tensor]:
         """`{"input_ids", "labels", ...}` with labels already shifted: labels[t] follows input t.
@@ -170,7 +177,9 @@ def cheapest_form(
     With `in_halves` plain windows are gathered as inputs and targets. All other tokens are as wide
     as the files have them, and widened when they become tensors.
     """
-    is_plain = not (options.get("documents") or options.get("augment"))
+    sources = getattr(data, "datasets", (data,))
+    has_columns = any(getattr(source, "columns", None) for source in sources)
+    is_plain = not (options.get("documents") or options.get("augment") or has_columns)
     if in_halves and is_plain and options.get("rows", "windows") == "windows":
         return replace(form, halves=True)
     stored: Any = getattr(data, "dtype", np.dtype("uint64"))  # a mixture has none
@@ -265,7 +274,21 @@ def from_arrays(
             for name in ("targets", "augmented_labels"):
                 if (labels := getattr(made, name)) is not None:
                     setattr(made, name, labels.masked_fill(labels == IGNORED, ignore_index))
+    if batch.columns is not None:
+        _add_columns(made, batch)
     return made if tokens is None else made.to(tokens.device)
+
+
+def _add_columns(made: TorchBatch, batch: Batch) -> None:
+    """Add the columns of a batch of arrays; values of 16 bits become int32."""
+    if (weights := batch.weights) is not None:
+        made.weights = torch.from_numpy(weights)
+        counted = weights if batch.loss_mask is None else weights * batch.loss_mask
+        made.num_targets = float(counted.sum(dtype=np.float64))
+    made.columns = {
+        name: torch.from_numpy(values.astype(np.int32) if values.itemsize == 2 else values)
+        for name, values in (batch.columns or {}).items()
+    }
 
 
 def _tensor(ids: np.ndarray, dtype: Any) -> Tensor:
@@ -285,13 +308,15 @@ def loss_per_source(losses: Tensor, batch: TorchBatch, num_sources: int) -> tupl
 
     `losses` are those of the targets, unreduced: `cross_entropy(..., reduction="none")`. Targets
     without a loss are not counted, also where rows have padding. Add both over micro-batches and
-    ranks, then divide: the quotient is exact however the rows were divided.
+    ranks, then divide: the quotient is exact however the rows were divided. Where the data has
+    weights, losses are weighed, and the numbers are sums of weights.
     """
     if batch.sources is None:
         raise ValueError("the batch does not say which source its rows are of")
     counted = batch.labels != batch.ignore_index  # (B, T)
-    loss_of_rows = torch.where(counted, losses.detach().float(), 0.0).sum(dim=1)
+    weights = counted if batch.weights is None else counted * batch.weights
+    loss_of_rows = torch.where(counted, losses.detach().float() * weights, 0.0).sum(dim=1)
     sums = loss_of_rows.new_zeros(num_sources).index_add_(0, batch.sources, loss_of_rows)
-    targets_of_rows = counted.sum(dim=1)
+    targets_of_rows = weights.sum(dim=1)
     counts = targets_of_rows.new_zeros(num_sources).index_add_(0, batch.sources, targets_of_rows)
     return sums, counts

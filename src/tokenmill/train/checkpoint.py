@@ -154,7 +154,7 @@ def save(
     files = {name: _digest(temporary / name) for name in TENSORS}
     fields = {"version": VERSION, "step": step, "files": files, **state}
     text = json.dumps({**fields, "xxh3_128": _hash_of(fields)}, indent=1)
-    (temporary / "state.json").write_text(text, encoding="utf-8")
+    (temporary / "state.json").write_bytes(text.encode())
     for path in temporary.iterdir():
         atomic.sync_file(path)
     atomic.sync_folder(temporary)

@@ -302,6 +302,7 @@ class Trainer:
                 batch.inputs,
                 batch.targets,
                 loss_mask=batch.loss_mask,
+                weights=batch.weights,
                 document_ids=batch.document_ids if self.data.documents else None,
                 positions=batch.positions if self.data.documents else None,
             )

@@ -56,10 +56,12 @@ class GPT(nn.Module):
         targets: Tensor | None = None,
         *,
         loss_mask: Tensor | None = None,
+        weights: Tensor | None = None,
         document_ids: Tensor | None = None,
         positions: Tensor | None = None,
     ) -> Tensor:
         """Logits (B, T, vocab); with `targets`, the summed loss over unmasked targets instead.
+        With `weights` (B, T), each loss is multiplied by its own.
 
         The sum and not the mean: the caller divides by the number of targets of the whole step,
         so that a step is the same however it is cut over ranks and micro-batches.
@@ -81,9 +83,11 @@ class GPT(nn.Module):
         if loss_mask is not None:
             targets = targets.masked_fill(~loss_mask, IGNORED)
         logits = functional.linear(x, self.embed.weight).flatten(0, 1).float()
-        return functional.cross_entropy(
-            logits, targets.flatten(), ignore_index=IGNORED, reduction="sum"
+        reduction = "sum" if weights is None else "none"
+        loss = functional.cross_entropy(
+            logits, targets.flatten(), ignore_index=IGNORED, reduction=reduction
         )
+        return loss if weights is None else torch.dot(loss, weights.flatten())
 
 
 class TransformerBlock(nn.Module):

@@ -72,10 +72,10 @@ class TokenLoader(TextDataLoaderBase):  # type: ignore[misc]
         return _named(self.loader.batch(0))
 
     def state_dict(self) -> dict[str, Any]:
-        return {"epoch": self._epoch, "tokenmill": self.loader.state_dict()}
+        return {"epoch": self._epoch, "loader": self.loader.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.loader.load_state_dict(state_dict["tokenmill"])
+        self.loader.load_state_dict(state_dict["loader"])
         self._epoch = state_dict["epoch"]
         self.batches_processed = self.loader.step
         self.tokens_processed = self.batches_processed * self.global_batch_size

@@ -65,11 +65,11 @@ class TokenLoader(BaseDataLoader):  # type: ignore[misc]
 
     def state_dict(self) -> dict[str, Any]:
         # One value, since a checkpoint is loaded into the keys that a new loader has.
-        return {"tokenmill": json.dumps(self.loader.state_dict())}
+        return {"loader": json.dumps(self.loader.state_dict())}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if state_dict:  # torchtitan gives an empty one where nothing was saved
-            self.loader.load_state_dict(json.loads(state_dict["tokenmill"]))
+            self.loader.load_state_dict(json.loads(state_dict["loader"]))
 
     def close(self) -> None:
         self.loader.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tokenmill.base.address import is_remote
 from tokenmill.base.atomic import new_file
+from tokenmill.base.descriptors import rename
 from tokenmill.base.hashing import hash_file
 from tokenmill.base.human import plural
 from tokenmill.base.progress import Progress
@@ -76,12 +77,17 @@ def search_inputs(
 
 def _refuse_inside(out: Path, sources: list[Source]) -> None:
     """Refuse text inside the output: a dataset may be replaced as a whole."""
-    folder = os.path.realpath(out)
-    real_folder = functools.cache(os.path.realpath)
+    about = os.stat(out)
+
+    @functools.cache
+    def is_inside(folder: str) -> bool:
+        """Compare folders, not their names: some systems ignore the case of letters."""
+        above = os.path.dirname(folder)
+        is_same = os.path.samestat(os.stat(folder), about)
+        return is_same or (above != folder and is_inside(above))
+
     for source in sources:
-        path = os.path.realpath(source.path) if os.path.islink(source.path) else source.path
-        is_inside = f"{real_folder(os.path.dirname(path))}{os.sep}".startswith(f"{folder}{os.sep}")
-        if is_inside and not is_remote(path):
+        if not is_remote(source.path) and is_inside(os.path.dirname(os.path.realpath(source.path))):
             raise SettingsMismatchError(
                 f"the input {printable(source.path)} is inside the output {printable(str(out))}",
                 hint="name an output that holds no text; nothing was written or removed",
@@ -104,7 +110,7 @@ def _keep_standard_input(workspace: Workspace, progress: Progress) -> Path:
             meter.advance(len(block))
     kept = workspace.root / f"{STANDARD_INPUT}-{hash_file(arriving)[:16]}"
     os.utime(arriving, ns=(0, 0))
-    os.replace(arriving, kept)
+    rename(arriving, kept)
     return kept
 
 

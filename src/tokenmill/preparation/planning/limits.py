@@ -9,8 +9,6 @@ what the tokenizer says. The limits are next to the plan, not in it: where a lar
 the run, more memory resumes it; where it is dropped, the limits of the first run hold to the end.
 """
 
-import fcntl
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +19,9 @@ from typing import IO
 import orjson
 
 from tokenmill.base.atomic import keep
+from tokenmill.base.descriptors import lock
 from tokenmill.base.human import parse_bytes, plural
+from tokenmill.base.system import host_name, num_cores
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import CHUNK_BYTES, Plan
 from tokenmill.preparation.planning.settings import Settings
@@ -73,7 +73,7 @@ def fit_into_memory(workers: int | None, max_ram: int | str | None) -> Memory:
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}, but at least 1 is needed")
     asked = workers or 1
-    workers = workers or len(os.sched_getaffinity(0))
+    workers = workers or num_cores()
     if max_ram is None:
         return Memory(workers, CHUNK_BYTES)
     num_bytes = parse_bytes(max_ram)
@@ -196,8 +196,8 @@ def one_at_a_time(workspace: Workspace) -> Iterator[Callable[[bool], None]]:
 
     def on_large(is_large: bool) -> None:
         if is_large and not held:
-            held.append(open(workspace.root / f"large-{os.uname().nodename}", "wb"))  # noqa: SIM115
-            fcntl.flock(held[0], fcntl.LOCK_EX)
+            held.append(open(workspace.root / f"large-{host_name()}", "wb"))  # noqa: SIM115
+            lock(held[0].fileno())
         elif held and not is_large:
             held.pop().close()
 

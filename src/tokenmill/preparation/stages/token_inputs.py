@@ -40,6 +40,12 @@ def find_splits(path: str | os.PathLike[str]) -> list[Source]:
             f"nothing in {whole.path} names its tokenizer, so its ids cannot become text",
             hint=f"name it once: {convert}; then retokenize OURS",
         )
+    if whole.columns:
+        raise FormatError(
+            f"{whole.path} has the columns {', '.join(whole.columns)}, with values for its tokens: "
+            "other tokens have none",
+            hint=f"leave them out: {convert} --columns none; then retokenize OURS",
+        )
     splits = [name or ALL for name, files in stated(whole.files, whole.path).items() if files]
     sources = []
     for name in splits:

@@ -40,7 +40,7 @@ def find_done(target: Target, wanted: Settings, sources: list[Source]) -> Summar
         return None
     published = target.workspace.published_file
     # True if a run was killed after it wrote the manifest, and before it cleaned up.
-    was_published_here = published.exists() and published.read_text() == found.digest
+    was_published_here = published.exists() and published.read_text("ascii") == found.digest
     plan = read_plan(target.workspace) if was_published_here else None
     is_same = plan is not None and not list_differences(wanted, sources, plan)
     if was_published_here and not is_same:
@@ -139,6 +139,12 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
             f"{target.name} names no tokenizer: no text can be added to it; use another folder"
         )
     theirs = recorded_settings(found)
+    if columns := [column.name for shard in found.shards[:1] for column in shard.columns or ()]:
+        raise SettingsMismatchError(
+            f"{target.name} has the columns {', '.join(columns)}, and text that is added to it has "
+            "none: every token of a dataset must have them",
+            hint="prepare into another folder, and train on a Mixture of both",
+        )
     for name in _MUST_BE_EQUAL:
         must_be = found.dtype if name == "dtype" else theirs.get(name)
         if name in given and given[name] != must_be:

@@ -20,6 +20,7 @@ import orjson
 import xxhash
 
 from tokenmill.base.atomic import new_file, sync_descriptor, sync_folder
+from tokenmill.base.descriptors import open_descriptor
 
 RECEIPTS = "receipts"
 Receipt = dict[str, Any]
@@ -33,7 +34,7 @@ def add_receipt(folder: Path, name: str, receipt: Receipt, *, durable: bool) -> 
     path = folder / f"{os.getpid()}-{_PROCESS}.log"
     line = b"\n%s\n" % log_line(name, receipt)
     folder.mkdir(parents=True, exist_ok=True)
-    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    log = open_descriptor(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         if os.write(log, line) != len(line):
             raise OSError(28, os.strerror(28), str(path))  # a full disk takes what fits

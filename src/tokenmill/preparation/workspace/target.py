@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tokenmill.base.address import is_remote
 from tokenmill.base.atomic import make_folder, replace_folder
+from tokenmill.base.descriptors import rename
 from tokenmill.base.hashing import regular
 from tokenmill.base.lock import hold_lock, is_held
 from tokenmill.base.signals import RESUME_HINT, stop_on_signals
@@ -51,7 +52,7 @@ class Swap:
         elif self.new.exists():
             self.swap()
         else:
-            os.rename(self.old, self.out_dir)
+            rename(self.old, self.out_dir)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from tokenmill.base.atomic import is_temporary, keep, remove, sync_file
+from tokenmill.base.descriptors import open_descriptor, write_at
 from tokenmill.base.hashing import hash_file, regular
 from tokenmill.base.human import one_line
+from tokenmill.base.system import boot_id
 from tokenmill.errors import FormatError, PrepareError
 from tokenmill.preparation.workspace.receipt_log import RECEIPTS, Receipt, ReceiptLogs, add_receipt
 from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER
@@ -99,12 +101,12 @@ class Workspace:
     def noting(self, unit: int, chunks: Iterable[Any]) -> Iterator[Any]:
         """Yield the chunks of a unit; each is noted, for progress, when the next is asked for."""
         num_bytes = 0
-        file = os.open(self._under_way, os.O_WRONLY | os.O_CREAT, 0o666)
+        file = open_descriptor(self._under_way, os.O_WRONLY | os.O_CREAT)
         try:
             for chunk in chunks:
                 yield chunk
                 num_bytes += chunk.bytes_in
-                os.pwrite(file, num_bytes.to_bytes(8, "little"), 8 * unit)
+                write_at(file, num_bytes.to_bytes(8, "little"), 8 * unit)
         finally:
             os.close(file)
 
@@ -142,7 +144,8 @@ class Workspace:
         process loses nothing that was written, only a machine that stops does.
         """
         stamp = self.root / "boot"
-        is_same_boot = stamp.exists() and stamp.read_text() == _boot_id()
+        this_boot = (boot_id() or f"unknown {os.getpid()}").encode()  # unknown: files are checked
+        is_same_boot = stamp.exists() and stamp.read_bytes() == this_boot
         if is_same_boot or self._shared_file.exists():
             return
         for folder in self.root.glob(f"{RECEIPTS}/*"):
@@ -154,7 +157,7 @@ class Workspace:
             }
             if wrong:
                 logs.remove(wrong)
-        stamp.write_text(_boot_id())
+        stamp.write_bytes(this_boot)
 
     def clean_temporary(self) -> None:
         """Remove what killed tasks left half written."""
@@ -223,13 +226,6 @@ def is_ours(folder: str | os.PathLike[str]) -> bool:
 @functools.lru_cache(maxsize=32)
 def _logs_in(folder: str) -> ReceiptLogs:
     return ReceiptLogs(Path(folder))
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return f"unknown {os.getpid()}"  # never the same twice: then files are always checked
 
 
 class ReadOnce(Generic[Loaded]):

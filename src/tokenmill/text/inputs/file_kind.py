@@ -4,6 +4,7 @@ A name may be wrong, but a text may also be about JSON or CSV. So a text file th
 lines or CSV is still read as text, and `lookalikes` reports what it looks like.
 """
 
+import os
 import re
 from itertools import islice
 from typing import Any
@@ -52,7 +53,7 @@ _SKIPPABLE_FRAME = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")  # zstd; valid text, 
 
 def suffixes(name: str) -> tuple[str, str]:
     """Return the suffix of the kind, and the compression suffix after it ("" for none)."""
-    base = name.rpartition("/")[2].lower()
+    base = os.path.basename(name).lower()
     compression = next((s for s in COMPRESSION_SUFFIXES if base.endswith(s)), "")
     base = base.removesuffix(compression)
     dot = base.rfind(".")

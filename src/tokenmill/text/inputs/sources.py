@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from tokenmill.base.address import check_address, is_remote
 from tokenmill.base.human import plural
+from tokenmill.base.system import portable_path
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs.file_kind import HEAD_BYTES, detect_kind, is_taken, make_source, suffixes
 from tokenmill.text.inputs.open_input import UNREADABLE, Source, cannot_read, printable
@@ -199,8 +200,9 @@ def _names(paths: list[str]) -> dict[str, str]:
             "clouds, so their names have no common folder",
             hint="copy the smaller part to where the larger is, or prepare one and add the other",
         )
-    parent = os.path.commonprefix(paths).rpartition("/")[0]  # noqa: RUF071
-    names = {path: _encode_name(path[len(parent) + 1 :]) for path in paths}
+    portable = {path: path if is_remote(path) else portable_path(path) for path in paths}
+    parent = os.path.commonprefix(list(portable.values())).rpartition("/")[0]  # noqa: RUF071
+    names = {path: _encode_name(name[len(parent) + 1 :]) for path, name in portable.items()}
     return dict(sorted(names.items(), key=lambda item: item[1].encode()))
 
 
