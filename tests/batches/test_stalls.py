@@ -81,7 +81,7 @@ def test_a_lock_of_another_process_is_named(logged, tmp_path):
         assert next(Prefetcher(items(), 1, stall=0.2)) == "made"
 
     assert f"waiting for the lock {tmp_path / 'some.lock'}, for 0." in logged.messages[0]
-    assert "at lock.py:" in logged.messages[0]
+    assert "at descriptors.py:" in logged.messages[0]
 
 
 def test_a_wait_of_another_thread_is_named_while_no_batch_is_asked_for(logged):
@@ -141,7 +141,7 @@ def test_a_file_system_that_hangs_is_named_within_the_time(tmp_path):
 
     assert line.startswith("1 stalled: waiting for a batch of 1 files: ")
     assert f"{tmp_path}/data/train/shard_00000.bin, for 0." in line
-    assert "at shard_reader.py:" in line
+    assert "at descriptors.py:" in line
 
 
 @pytest.mark.parametrize("wrong", [0, -1, float("nan")])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tokenmill.cli import main
@@ -212,3 +213,30 @@ def test_an_empty_name_of_the_field(texts, tmp_path):
     assert done.returncode == 2
     assert done.stderr == "error: text_field is empty; name the field that holds the text\n"
     assert not (tmp_path / "out").exists()
+
+
+def test_a_template_of_fields_is_typed_with_escapes(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"title": "T", "body": "B"}\n')
+    words = ["prepare", str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out"), "-q"]
+    words += ["--tokenizer", "bytes", "--val_fraction", "0", "--text_field", r"{title}\n\\{body}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tokenmill", *words],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert np.fromfile(tmp_path / "out/train/shard_00000.bin", "<u2")[:-1].tolist() == [*b"T\n\\B"]
+
+
+def test_words_of_the_command_line_are_never_texts(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tokenmill", "prepare", "two words", "-o", str(tmp_path / "out")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode != 0
+    assert "no such file: 'two words'" in done.stderr

@@ -54,10 +54,10 @@ def test_without_a_npy_it_warns_and_tokenizes_in_memory(tmp_path, capsys):
     assert "StreamingDataset (train): 107 sequences from 1,080 tokens" in capsys.readouterr().out
 
 
-def test_a_npy_older_than_its_text_is_refused(datasets):
+def test_a_npy_without_a_record_that_is_older_than_its_text_is_refused(datasets):
     os.utime("Datasets/c4_subset_large.npy", ns=(0, 0))
 
-    with pytest.raises(MismatchError, match=r"(?s)older than.*tokenmill pretokenize"):
+    with pytest.raises(MismatchError, match=r"(?s)made from another text.*tokenmill pretokenize"):
         StreamingDataset("Datasets/c4_subset_large.txt", 128)
 
     named = StreamingDataset("Datasets/c4_subset_large.npy", 128, say=lambda line: None)

@@ -32,7 +32,7 @@ ALLOWED = ["behind a proxy", "behind a firewall"]
 # Flags of other projects' commands that our messages and scripts name.
 FOREIGN = {
     *("append-eod", "dataset-impl", "job-name", "cpus-per-task", "mem-per-cpu", "gpus-per-node"),
-    *("kill-on-bad-exit", "ntasks-per-node", "open-mode"),
+    *("kill-on-bad-exit", "ntasks-per-node", "open-mode", "exclude-standard"),
     *("dataloader-type", "seq-length", "reset-position-ids", "eod-mask-loss"),  # Megatron
 }
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -49,6 +50,7 @@ class FakeHub:
         self.requests: list[Request] = []
         self.objects: dict[str, bytes] = {}  # LFS objects by sha256
         self.page_size = 0  # of the tree; 0: all at once
+        self.latency = 0.0  # seconds before each answer, for benchmarks
         self.lock = threading.Lock()
         self.hub = _serve(_HubHandler, self)
         self.store = _serve(_StoreHandler, self)
@@ -130,6 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle_one_request()
 
     def note(self) -> None:
+        time.sleep(self.fake.latency)
         self.fake.requests.append(
             Request(
                 self.name, self.command, self.path, {k.lower(): v for k, v in self.headers.items()}
@@ -175,6 +178,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.drop()
             return
         body = data
+        status = 200
+        if match := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "")):
+            first, last = int(match[1]), min(int(match[2]), len(data) - 1)
+            body = data[first : last + 1]
+            status = 206
+            headers["Content_Range"] = f"bytes {first}-{last}/{len(data)}"
         at = fault.at if fault else 0
         if kind == "flip":
             body = body[:at] + bytes([body[at] ^ 0x10]) + body[at + 1 :]
@@ -184,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
             body = body + b"\0" * 9
         if kind in ("cut", "stall", "hold"):
             assert fault is not None
-            self.send_response(200)
+            self.send_response(status)
             for key, value in headers.items():
                 self.send_header(key.replace("_", "-"), value)
             self.send_header("Content-Length", str(len(body)))
@@ -196,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
                 fault.release.wait(15)
             self.drop()
             return
-        self.answer(200, body, **headers)
+        self.answer(status, body, **headers)
 
 
 class _StoreHandler(_Handler):

@@ -133,3 +133,34 @@ def test_lines_that_are_not_changed_are_not_shown_and_long_ones_are_cut(tmp_path
 
     assert len(made.changed_lines) == text.startswith("\x1b")
     assert all(len(line) < 200 and line.isprintable() for line in made.changed_lines)
+
+
+SPECIAL = "<|endoftext|>"
+
+
+def test_a_special_token_that_a_text_spells_out_is_said_everywhere_with_the_cure(tmp_path, capsys):
+    """By prepare, pretokenize and the compat classes; `train` reads a text as these do."""
+    from tokenmill.compat import GPTDataLoader, StreamingDataset
+    from tokenmill.preparation.pretokenize import pretokenize
+
+    text = tmp_path / "stories.txt"
+    text.write_text(f"Once upon a time.{SPECIAL}There was a mill.\n" * 50)
+    wanted = f"kept as text: 50 times '{SPECIAL}', a special token; .* separator='<.endoftext.>'"
+
+    made = prepare(text, tmp_path / "out", workers=1)
+    assert any(re.search(wanted.replace("|", r"\|"), note) for note in made.notes)
+    pattern = wanted.replace("|", r"\|")
+    with pytest.warns(UserWarning, match=pattern):
+        StreamingDataset(text, 16, tokenizer="gpt2")
+    loader = GPTDataLoader({"block_size": 8, "batch_size": 2}, "gpt2")
+    with pytest.warns(UserWarning, match=pattern):
+        loader.prepare_data(text.read_text())
+    notes = Notes()
+    pretokenize(text, progress=notes)
+    assert any(re.search(pattern, said) for said in notes.said)
+    with pytest.raises(SystemExit):
+        main(["prepare", str(text), "-o", str(tmp_path / "cli")])
+    assert f"pass --separator '{SPECIAL}' to" in capsys.readouterr().err
+
+    cured = prepare(text, tmp_path / "cured", workers=1, separator=SPECIAL)
+    assert not any("special token" in note for note in cured.notes)

@@ -338,7 +338,7 @@ class TestAnArrayThatIsThere:
         pretokenize(corpus, tokenizer=gpt2)
         make_older(corpus, corpus.with_suffix(".npy"))
 
-    def test_a_newer_one_is_kept(self, corpus, gpt2):
+    def test_one_of_this_text_is_kept(self, corpus, gpt2):
         before = corpus.with_suffix(".npy").stat()
 
         (result,) = pretokenize(corpus, tokenizer=gpt2)
@@ -356,13 +356,34 @@ class TestAnArrayThatIsThere:
         assert not result.kept
         assert corpus.with_suffix(".npy").stat().st_ino != before
 
-    def test_an_older_one_is_written_again(self, corpus, gpt2, oracle):
+    def test_one_of_another_text_is_written_again(self, corpus, gpt2, oracle):
         corpus.write_text("new text")
         make_older(corpus.with_suffix(".npy"), corpus)
 
         pretokenize(corpus, tokenizer=gpt2)
 
         assert np.load(corpus.with_suffix(".npy")).tolist() == oracle("new text")
+
+    def test_in_a_copied_folder_it_is_kept_whatever_the_times(self, corpus, gpt2):
+        make_older(corpus.with_suffix(".npy"), corpus)
+
+        (result,) = pretokenize(corpus, tokenizer=gpt2)
+
+        assert result.kept
+        (train,) = open_text(corpus, ["train"], tokenizer=gpt2, say=str, warn=str)
+        assert train.num_tokens == result.tokens * 9 // 10
+
+    @pytest.mark.parametrize("place", [0, 80_000, -1])
+    def test_one_of_another_text_of_the_same_size_and_time_is_not(self, corpus, gpt2, place):
+        about = corpus.stat()
+        text = bytearray(corpus.read_bytes())
+        text[place] ^= 1
+        corpus.write_bytes(text)
+        os.utime(corpus, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+        with pytest.raises(MismatchError, match="was made from another text"):
+            open_text(corpus, ["train"], tokenizer=gpt2, say=str, warn=str)
+        assert not pretokenize(corpus, tokenizer=gpt2)[0].kept
 
     def test_a_text_with_a_time_in_the_future_is_not_written_for_ever(self, corpus, gpt2):
         tomorrow = time.time() + 86_400
@@ -613,7 +634,7 @@ class TestCommand:
 
         result = self.run(corpus)
 
-        assert "it is newer than" in result.stderr
+        assert "it was made from" in result.stderr
         assert "--force" in result.stderr
 
     def test_quiet_says_nothing(self, corpus):

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "errors": set(),
     "base": set(),
     "kernel": set(),
-    "text": {"stores"},
+    "text": {"stores", "hub"},
     "tokens": {"hub"},  # a name of the hub
     "order": set(),
     "reading": {"order", "stores"},
@@ -43,9 +43,12 @@ MAY_IMPORT = {
     },
     "executors": set(),
     # A dataset may be the input of a preparation: retokenize.py.
-    "preparation": {"text", "tokens", "shards", "executors", "formats", "dataset", "stores"},
+    "preparation": {
+        *("text", "tokens", "shards", "executors", "formats", "dataset", "stores", "hub"),
+    },
     "conversion": {"reading", "shards", "formats", "dataset", "tokens"},
-    "hub": {"shards", "dataset"},
+    # Files on the hub may be inputs: hub_inputs.py reads them as stores/ reads objects.
+    "hub": {"shards", "dataset", "stores"},
     "look": {"text", "tokens", "shards", "formats", "dataset", "batches", "hub"},
     "pages": {"look", "dataset", "batches", "edits"},
     "cli": {
@@ -54,7 +57,7 @@ MAY_IMPORT = {
     },
 }
 # Modules that import stores when they are imported: they are for addresses themselves.
-FOR_ADDRESSES = {"remote", "remote_target"}
+FOR_ADDRESSES = {"remote", "remote_target", "hub_inputs"}
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 HEAVY |= {"datasets", "litgpt", "olmo_core", "torchtitan"}
 PLAIN = (

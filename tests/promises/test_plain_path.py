@@ -17,7 +17,7 @@ NOT_FOR_PLAIN_TEXT = {
     "tokenmill.text.cleaning.clean",
     "tokenmill.text.reading.read_csv",
     "tokenmill.text.reading.read_jsonl",
-    "tokenmill.text.reading.read_parquet",
+    "tokenmill.text.reading.read_table",
     "tokenmill.preparation.planning.val_inputs",
     "tokenmill.preparation.stages.cleaned_text",
     "tokenmill.preparation.stages.duplicates",

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import flat
 import numpy as np
 import pytest
 import xxhash
@@ -291,3 +292,11 @@ class TestCard:
 
         expected = np.frombuffer((tmp_path / "a/train/shard_00000.bin").read_bytes(), "<u2")
         assert names["ids"].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("dtype", "shown"), [("uint16", "<u2"), ("uint32", "<u4")])
+def test_the_card_says_how_wide_ids_are(tmp_path, dtype, shown):
+    (tmp_path / "a.txt").write_text("some words\n" * 50)
+    flat.prepare(tmp_path / "a.txt", tmp_path / "out", tokenizer="bytes", dtype=dtype, workers=1)
+
+    assert f'dtype="{shown}"' in (tmp_path / "out" / "README.md").read_text()

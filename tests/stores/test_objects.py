@@ -1,6 +1,7 @@
 """Promise: an object is read and written whole and unchanged, or a typed error names it."""
 
 import hashlib
+import io
 import itertools
 import sys
 import time
@@ -258,6 +259,20 @@ def test_of_many_writers_at_once_exactly_one_wins(bucket):
         winners = [won for won in threads.map(write, range(8)) if won]
 
     assert winners == [objects.read_all(f"{bucket}/manifest", at_most=100)]
+
+
+def test_a_read_is_whole_across_blocks_so_that_pyarrow_takes_it(bucket):
+    """pyarrow takes a read that is short for a damaged file."""
+    pyarrow = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    column = [np.random.default_rng(n).bytes(1 << 20) for n in range(9)]
+    written = io.BytesIO()
+    pq.write_table(pyarrow.table({"data": column}), written, compression="none")
+    objects.put(f"{bucket}/large.parquet", written.getvalue())
+
+    with ObjectFile(f"{bucket}/large.parquet") as file:
+        assert len(file.read(2 * BLOCK_BYTES + 5)) == 2 * BLOCK_BYTES + 5
+        assert pq.read_table(file)["data"].to_pylist() == column
 
 
 def test_without_obstore_an_address_names_the_extra(monkeypatch):

@@ -146,7 +146,7 @@ def test_what_is_not_there_is_named_with_what_is(tmp_path, monkeypatch):
         PrepareError, match=r"no file matches 'corpus/\*.jsnl' \(looked in /"
     ) as bad:
         find_sources("corpus/*.jsnl")
-    assert bad.value.hint == "the folder corpus/ holds 12 .jsonl files, 1 .md file"
+    assert bad.value.hint.startswith("the folder corpus/ holds 12 .jsonl files, 1 .md file; a text")
     with pytest.raises(PrepareError, match=r"no such file: 'corpus/a\.jsonl'"):
         find_sources("corpus/a.jsonl")
     with pytest.raises(PrepareError, match="no file of a known kind in the folder other") as bad:

@@ -330,7 +330,7 @@ def test_a_stale_npy_beside_the_text_is_refused(corpus):
     np.save(corpus / "text.npy", encode_text("other text", load("bytes")))
     os.utime(corpus / "text.npy", ns=(0, 0))
 
-    with pytest.raises(MismatchError, match=r"text\.npy is older than .*text\.txt"):
+    with pytest.raises(MismatchError, match=r"text\.npy was made from another text than "):
         run(corpus, "stale", input_file=str(corpus / "text.txt"))
 
 

@@ -1,10 +1,12 @@
-"""What an address looks like: `s3://bucket/key`, `gs://bucket/key`, `az://container/key`, https."""
+"""What an address looks like: `s3://bucket/key`, `gs://bucket/key`, `az://container/key`, https;
+and `hf://datasets/OWNER/NAME@REVISION/PATH`, which only inputs of a preparation have."""
 
 import re
 from typing import NamedTuple
 
 WRITABLE = ("s3", "gs", "az")
 SCHEMES = (*WRITABLE, "https", "http")
+HUB = "hf://"
 SHOWN = "s3://, gs://, az:// or https://"
 _SCHEME = re.compile(rf"({'|'.join(SCHEMES)})://")
 _BUCKET = re.compile(r"[A-Za-z0-9$][A-Za-z0-9._$-]{1,254}")
@@ -28,6 +30,16 @@ class Address(NamedTuple):
 def is_remote(path: object) -> bool:
     """Whether this is an address rather than a path."""
     return isinstance(path, str) and _SCHEME.match(path) is not None
+
+
+def is_hub(path: object) -> bool:
+    """Return True for the address of files on the Hugging Face hub."""
+    return isinstance(path, str) and path.startswith(HUB)
+
+
+def is_address(path: object) -> bool:
+    """Return True for an address of either kind: what is not, is a path."""
+    return is_remote(path) or is_hub(path)
 
 
 def check_address(address: str) -> str:

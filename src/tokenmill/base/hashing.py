@@ -8,10 +8,12 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import orjson
 import xxhash
 
+from tokenmill.base.atomic import was_written_after
 from tokenmill.base.descriptors import open_descriptor, read_at
 from tokenmill.errors import FormatError
 
@@ -64,3 +66,32 @@ def regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
         f"{os.fspath(path)} is {_KINDS[kind]}, not a regular file",
         hint="tokens are read in any order, often twice; write them to a file first",
     )
+
+
+def hash_sample(path: Path | str, size: int = 1 << 16) -> str:
+    """Return the hash of the beginning, the middle and the end of a file."""
+    hasher = xxhash.xxh3_128()
+    with open(path, "rb", opener=regular) as file:
+        length = os.path.getsize(path)
+        for start in (0, length // 2, max(0, length - size)):
+            file.seek(start)
+            hasher.update(file.read(size))
+    return hasher.hexdigest()
+
+
+_MEASURES: Any = {"bytes": os.path.getsize, "sample": hash_sample, "xxh3_128": hash_file}
+"""What tells a text from any other; first what costs little."""
+
+
+def record_of(text: Path | str) -> dict[str, Any]:
+    """Return size and hashes of the text that an array is made from, to be stored next to it."""
+    return {name: measure(text) for name, measure in _MEASURES.items()}
+
+
+def is_made_from(npy: Path, text: Path | str) -> bool:
+    """Return True if an array is that of this text, by its record; without one, by the time."""
+    try:
+        record = orjson.loads(npy.with_suffix(".tokenizer_state.json").read_bytes())["text"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return not was_written_after(text, npy.stat().st_mtime_ns)
+    return all(record.get(name) == measure(text) for name, measure in _MEASURES.items())

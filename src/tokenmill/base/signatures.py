@@ -100,7 +100,7 @@ def check_fields(settings: Any) -> None:
 def expected(name: str, value: object, options: list[Any]) -> str:
     """Return what is wrong with a value that is none of the options."""
     given = repr(value)
-    given = given if len(given) <= 100 else f"{given[:97]}..."
+    given = given if len(given) <= 80 else f"{given[:77]}..."
     return f"{name} is {given}; expected {' or '.join(map(_named, options))}"
 
 

@@ -194,6 +194,12 @@ def size(value: str | int) -> int:
         raise click.BadParameter(str(error)) from None
 
 
+def unescaped(text: str) -> str:
+    """A template as it is typed: line breaks, tabs and backslashes are written as in Python."""
+    written = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"} if "{" in text else {}
+    return re.sub(r"\\(.)", lambda found: written.get(found[1], found[0]), text)
+
+
 SIZES = ("long_line",)
 """Settings that are counted in bytes."""
 OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text", "begin_token")
@@ -258,6 +264,8 @@ def _flag(field: "Field[Any]", text: str, section: str, alias: str) -> Callable[
         options = {"metavar": "KIND", "type": click.Choice(choices)}
     elif field.name in SIZES:
         options = {"metavar": "SIZE", "type": size}
+    elif field.name == "text_field":
+        options["type"] = unescaped
     elif kind is int:
         options = {"metavar": "N", "type": whole}
     elif kind is float:

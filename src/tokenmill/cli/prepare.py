@@ -86,9 +86,9 @@ def split_val_input(args: Sequence[str]) -> tuple[list[str], list[list[str]]]:
 def run_command(out_dir: str, estimate: bool, **options: Any) -> Outcome:
     """Tokenize text files into a new dataset at OUT.
 
-    INPUT may be files, folders or quoted globs: .txt, .jsonl, .csv, .parquet, also .gz, .zst, .xz
-    and .bz2; and - for standard input, alone or among them. A preparation that was stopped
-    resumes when the same command is given again.
+    INPUT may be files, folders or quoted globs: .txt, .jsonl, .csv, .parquet, .arrow, also .gz,
+    .zst, .xz and .bz2, also at hf://datasets/OWNER/NAME; and - for standard input, alone or among
+    them. A preparation that was stopped resumes when the same command is given again.
 
     The text is left as it is: the tokens are those of the bytes that are read. --clean and --dedup
     change that.
@@ -132,9 +132,10 @@ def start_workers(inputs: Sequence[str], settings: Mapping[str, Any]) -> None:
 
 def take_inputs(options: dict[str, Any]) -> list[str]:
     """Take the inputs out of the options, and read `val_input`."""
+    from tokenmill.preparation.planning.inputs import Paths
     from tokenmill.preparation.planning.val_inputs import read_words
 
-    inputs = [*options.pop("inputs"), *options.pop("input_files")]
+    inputs = Paths([*options.pop("inputs"), *options.pop("input_files")])
     groups = options["val_input"]
     if [] in groups:
         raise click.UsageError("--val_input takes a file, a folder or a glob")
@@ -192,12 +193,12 @@ def _documents(accounts: Mapping[str, Any]) -> str:
     tokenizer="--tokenization",
 )
 @value("--dtype", "KIND", "Stored type; by default by vocabulary", choices=DTYPES)
-@switch("--force", "Write even if a newer .npy is there")
+@switch("--force", "Write even if the .npy of this text is there")
 def pretokenize(files: tuple[str, ...], **options: Any) -> Outcome:
     """Tokenize each text into one .npy array beside it: FILE.txt becomes FILE.npy.
 
     The text is taken as it is: one document without an end-of-text id; with --separator, documents
-    with one each. A .npy that is newer than its text is kept. A run that was stopped resumes when
+    with one each. A .npy that was made from this text is kept. A run that was stopped resumes when
     the same command is given again.
 
     \b
@@ -227,7 +228,7 @@ def pretokenize(files: tuple[str, ...], **options: Any) -> Outcome:
 def _array_lines(array: "Pretokenized") -> Iterator[str]:
     if array.kept:
         held = f"{array.tokens:,} tokens, {array.dtype}"
-        yield f"Kept {array.npy}: it is newer than {array.text} ({held}); --force writes it again"
+        yield f"Kept {array.npy}: it was made from {array.text} ({held}); --force writes it again"
         return
     yield f"Wrote {array.npy}"
     yield f"  characters            {array.characters:,}"

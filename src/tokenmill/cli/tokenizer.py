@@ -73,11 +73,12 @@ def train(inputs: tuple[str, ...], out_dir: str, **options: Any) -> Outcome:
             --special '<|endoftext|>' --special '<|user|>' --max_ram 4G
         tokenmill prepare corpus/*.jsonl -o data/corpus --tokenizer tok/
     """
+    from tokenmill.preparation.planning.inputs import Paths
     from tokenmill.preparation.train_tokenizer import train_tokenizer
 
     options["special"] = options["special"] or None
     with command_progress() as progress:
-        done = train_tokenizer(inputs, out_dir, **flags.as_keywords(options, progress))
+        done = train_tokenizer(Paths(inputs), out_dir, **flags.as_keywords(options, progress))
     lines = _training_lines(out_dir, done, options["vocab_size"])
     return Outcome({"out_dir": out_dir, **asdict(done)}, notes=lines)
 

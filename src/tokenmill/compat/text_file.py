@@ -6,6 +6,7 @@ of text, and a warning says so. The first 90 % of the tokens are for training.
 """
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from tokenmill import dataset
-from tokenmill.base.atomic import was_written_after
+from tokenmill.base.hashing import is_made_from
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError
 from tokenmill.tokens import load_tokenizer
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer
-from tokenmill.tokens.tokenizer import Tokenizer, note_if_slow
+from tokenmill.tokens.tokenizer import Tokenizer, count_literals, note_if_slow, note_on_literals
 
 Say = Callable[[str], object]
 LEARNED = "bpe:"
@@ -39,9 +40,9 @@ def open_text(
     """
     path, npy = Path(path), Path(path).with_suffix(".npy")
     if npy.exists():
-        if path.exists() and was_written_after(path, npy.stat().st_mtime_ns):
+        if path.exists() and not is_made_from(npy, path):
             raise MismatchError(
-                f"{npy} is older than {path}: its tokens may be those of another text",
+                f"{npy} was made from another text than {path} holds now",
                 hint=f"`tokenmill pretokenize {path}`, or name {npy} itself to use it as it is",
             )
         say(f"Using memory-mapped file: {npy}")
@@ -69,7 +70,7 @@ def open_text(
     known = _tokenizer_of(text, tokenizer or "gpt2")
     for note in note_if_slow(known):
         warn(note)
-    ids = encode_text(text, known, name=str(path))
+    ids = encode_text(text, known, name=str(path), warn=warn)
     parts = [split_array(ids, split) for split in splits]
     counts = [f"{split} {len(part):,}" for split, part in zip(splits, parts, strict=True)]
     say(f"   Tokenized {path} with {known.name}; tokens: {', '.join(counts)}")
@@ -110,7 +111,9 @@ def _letters(text: bytes) -> str:
     return re.sub(r"\W|endoftext", "", text.decode(errors="ignore")).casefold()
 
 
-def encode_text(text: str | bytes, tokenizer: Tokenizer, *, name: str = "the text") -> np.ndarray:
+def encode_text(
+    text: str | bytes, tokenizer: Tokenizer, *, name: str = "the text", warn: Say = warnings.warn
+) -> np.ndarray:
     """The ids of one text as `pretokenize` writes them: no end-of-text id follows the last."""
     data = text.encode() if isinstance(text, str) else text
     try:
@@ -120,6 +123,8 @@ def encode_text(text: str | bytes, tokenizer: Tokenizer, *, name: str = "the tex
             f"{name} is not UTF-8 at byte {error.start:,}",
             hint=f"`tokenmill prepare {name} -o DIR --on_bad_input replace` can read it",
         ) from None
+    for note in note_on_literals(count_literals(tokenizer, [data])):
+        warn(f"{name}: {note}")
     dtype = np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32
     return np.asarray(tokenizer.encode_batch([data])[0], dtype)
 

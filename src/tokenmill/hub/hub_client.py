@@ -6,12 +6,13 @@ follows a redirect to plain http.
 """
 
 import contextlib
+import functools
 import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from tokenmill.base.atomic import new_file
 from tokenmill.base.human import one_line, redact
@@ -94,7 +95,11 @@ class Hub:
             "library_name": "tokenmill",
             "library_version": __version__,
         }
-        self.api = package.HfApi(endpoint=self.endpoint, **self._caller)
+
+    @functools.cached_property
+    def api(self) -> Any:
+        """The calls to the hub; importing them takes as long as all else together."""
+        return hub_package().HfApi(endpoint=self.endpoint, **self._caller)
 
     def commit(self) -> str:
         """The commit that the revision names now."""
@@ -142,7 +147,7 @@ class Hub:
         size = 0
         hasher = file.hasher()
         try:
-            with new_file(target, durable=True) as out, self._body(file, commit) as answer:
+            with new_file(target, durable=True) as out, self._body(file.path, commit) as answer:
                 for chunk in answer.iter_bytes():
                     self.clock.check(file.path)
                     size += len(chunk)
@@ -161,22 +166,30 @@ class Hub:
             raise
 
     @contextlib.contextmanager
-    def _body(self, file: HubFile, commit: str) -> Iterator[Any]:
+    def _body(self, path: str, commit: str, **extra: str) -> Iterator[Any]:
         package = hub_package()
-        address = package.hf_hub_url(
-            self.repo_id, file.path, repo_type=self.kind, revision=commit, endpoint=self.endpoint
-        )
-        headers = package.utils.build_hf_headers(**self._caller)
+        headers = {**package.utils.build_hf_headers(**self._caller), **extra}
         headers["Accept-Encoding"] = "identity"
         options = {"headers": headers, "timeout": self.clock.retry.timeout}
+        kind = "datasets/" if self.kind == "dataset" else ""
+        address = f"{self.endpoint}/{kind}{self.repo_id}/resolve/{commit}/{quote(path)}"
         with package.utils.get_session().stream("GET", address, **options) as answer:
             for hop in (*answer.history, answer):
                 _refuse_plain_http(str(hop.url))
-            if answer.status_code != 200:
+            if answer.status_code != (206 if extra else 200):
                 # A redirect leads to a store with signed addresses, which expire: ask again.
                 signed = bool(answer.history) and answer.status_code in (401, 403, 404)
-                raise self._failure(answer, f"{file.path} of {self}", again=signed)
+                raise self._failure(answer, f"{path} of {self}", again=signed)
             yield answer
+
+    def read(self, path: str, commit: str, start: int, stop: int) -> tuple[bytes, int]:
+        """Try once to read the bytes start..stop of a file; return them and the file's size."""
+        with self._body(path, commit, Range=f"bytes={start}-{stop - 1}") as answer:
+            data: bytes = answer.read()
+            sent, _, size = answer.headers.get("content-range", "").partition("/")
+        if len(data) != stop - start or sent != f"bytes {start}-{stop - 1}":
+            raise Transient(f"{len(data):,} bytes arrived of the {stop - start:,} asked for")
+        return data, int(size)
 
     def __str__(self) -> str:
         return f"{self.repo_id} at revision {self.revision}"

@@ -11,7 +11,7 @@ import numpy as np
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.base.system import num_cores
-from tokenmill.preparation.planning.inputs import Inputs, ValInput, as_list, search_inputs
+from tokenmill.preparation.planning.inputs import Inputs, ValInput, as_list, is_file, search_inputs
 from tokenmill.preparation.planning.limits import BEST_OF_SHARDS
 from tokenmill.preparation.planning.plan import Plan, choose_dtype, load_tokenizer
 from tokenmill.preparation.planning.settings import Details, Settings, SettingsKeywords
@@ -92,8 +92,9 @@ def estimate(
     asked = Settings(**details.added_to(settings))
     wanted = as_list(inputs)
     held_out = held_out_inputs(val_input)
-    if any("-" in entries for entries in (wanted, *held_out.values())):
-        raise ValueError("standard input can be read only once, so it cannot be estimated first")
+    if not all(is_file(entry) for entries in (wanted, *held_out.values()) for entry in entries):
+        what = "standard input, or texts in memory, may be read only once"
+        raise ValueError(f"{what}, so they cannot be estimated first")
     sources, _ = search_inputs(wanted, asked, held_out)
     tokenizer = load_tokenizer(asked)
     workers = workers or num_cores()

@@ -56,10 +56,11 @@ def prepare(
 ) -> Summary:
     """Tokenize text files into a new dataset at `out_dir`, or resume a run that was stopped.
 
-    `inputs` are files, folders or globs: .txt, .jsonl, .csv, .parquet, each also compressed, or
-    "-" for standard input. `settings` are fields of `Settings`, such as `tokenizer="gpt2"`,
-    `dedup="none"`, `val_fraction=0.1`; those that few need are in `details`. With `append=True` the
-    documents are added to the dataset that is there, whose own settings hold where none are given.
+    `inputs` are files, folders or globs: .txt, .jsonl, .csv, .parquet, .arrow, also compressed; or
+    "-" for standard input; or texts: an iterable of strings or mappings, a table. `settings` are
+    fields of `Settings`, such as `tokenizer="gpt2"`, `dedup="none"`, `val_fraction=0.1`; those that
+    few need are in `details`. With `append=True` the documents are added to the dataset that is
+    there, whose own settings hold where none are given.
 
     `val_input` are inputs that are held out whole, as the split `val`; or a dict of several such
     validation sets: {"code": "held/*.py", "law": [...]} makes `val_code` and `val_law`. What is in
@@ -67,8 +68,9 @@ def prepare(
 
     `run` says how: `Run(max_ram="4G")` stays within this memory, `Run(engine="ray")` runs the tasks
     on a Ray cluster. Like `workers`, it never changes the result. Inputs and `out_dir` may be
-    addresses at `s3://`, `gs://` or `az://` (inputs also at `https://`); the work on the way to one
-    is done in the folder `Run(work_dir=...)`. `Run` and `Details` are in `tokenmill.preparation`.
+    addresses at `s3://`, `gs://` or `az://` (inputs also `https://`, `hf://`); the work on the way
+    to one is done in the folder `Run(work_dir=...)`. `Run` and `Details` are in
+    `tokenmill.preparation`.
     """
     started = time.monotonic()
     memory = limits.fit_into_memory(workers, run.max_ram)

@@ -7,6 +7,7 @@ One core: for many files or several cores use `prepare`.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 import orjson
 
 from tokenmill.base.atomic import rename_durably, write_atomically
+from tokenmill.base.hashing import is_made_from, record_of
 from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import checks_arguments
 from tokenmill.base.suggest import one_of
@@ -45,7 +47,7 @@ from tokenmill.text.reading.read import check_unchanged, read_unit
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer, chars_of
 from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.load_tokenizer import load
-from tokenmill.tokens.tokenizer import Tokenizer, note_if_slow
+from tokenmill.tokens.tokenizer import Tokenizer, note_if_slow, note_on_literals
 
 DTYPES = ("uint16", "uint32", "int32", "int64")
 PIECE = 1 << 20  # bytes of one document that are encoded together
@@ -75,7 +77,7 @@ class Pretokenized:
     bytes: int
     """Size of the `.npy`."""
     kept: bool = False
-    """The array was there, newer than the text, and was left alone."""
+    """The array was there, made from this text, and was left alone."""
 
     @property
     def characters_per_token(self) -> float | None:
@@ -95,7 +97,8 @@ def pretokenize(
 ) -> list[Pretokenized]:
     """Write `FILE.npy` next to each text, and return the results in order.
 
-    A `.npy` that is newer than its text is kept, unless `force`; an older one is written again.
+    A `.npy` that was made from this text, by a hash, is kept, unless `force`; another one is
+    written again.
     `dtype` is one of DTYPES; by default the smallest unsigned one that holds the vocabulary.
     `chars` learns one vocabulary from all the texts together. `unit_bytes` is how much text a
     killed run can lose; it never changes the result.
@@ -173,15 +176,19 @@ class TextArray:
                 raise BadInputError(f"{self.source.name} is empty: there is nothing to tokenize")
             check_unchanged(self.source)
             num_documents = sum(part.num_documents for part in load_parts(this.out_dir))
-            num_characters = sum(unit["counts"].get("characters", 0) for unit in encoded)
+            counts = sum((Counter(unit["counts"]) for unit in encoded), Counter[str]())
+            for note in note_on_literals(counts):
+                progress.say(note)
             self._publish(array)
-        return self._result(num_tokens, num_documents if self.separator else 0, num_characters)
+        num_documents *= self.separator is not None
+        return self._result(num_tokens, num_documents, counts["characters"])
 
     def _publish(self, array: Path) -> None:
         """Put the tokenizer and the array in place; an array made otherwise is removed first."""
         if self._made_with() != self._wanted:
             self.npy.unlink(missing_ok=True)
         state = {**self.tokenizer.state(), "separator": self.separator or ""}
+        state["text"] = record_of(self.source.path)
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         # Written in the work folder: a killed run leaves nothing half written next to the text.
         written = array.with_name(self.state_file.name)
@@ -190,10 +197,10 @@ class TextArray:
         rename_durably(array, self.npy)
 
     def find_kept(self) -> Pretokenized | None:
-        """Return the array that is there, if it is newer than the text; refuse another one."""
-        if not self.npy.exists() or self.source.changed_after(self.npy.stat().st_mtime_ns):
+        """Return the array that is there, if it is that of the text; refuse another one."""
+        if not self.npy.exists() or not is_made_from(self.npy, self.source.path):
             return None
-        newer = f"{self.npy} is newer than {self.source.name}, but"
+        newer = f"{self.npy} is the array of {self.source.name}, but"
         try:
             ids = np.load(self.npy, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError) as error:

@@ -1,4 +1,4 @@
-"""An object as a file: blocks by range, the next one is fetched while one is read."""
+"""An object as a file: blocks by range, the next ones are fetched while one is read."""
 
 import io
 from concurrent.futures import Future
@@ -26,12 +26,15 @@ class ObjectFile(io.RawIOBase):
     of another size or ETag than stated is refused.
     """
 
+    blocks_ahead = 1
+    _stat = staticmethod(stat)
+
     def __init__(
         self, address: str, etag: str = "", size: int | None = None, *, hashed: bool = False
     ) -> None:
         self.address = self.name = address
         self._hashed = hashed
-        self._known = stat(address)
+        self._known = self._stat(address)
         if size is not None and size != self._known.size:
             raise wrong_size(address, self._known.size, size)
         if etag and self._known.etag != etag:
@@ -41,8 +44,10 @@ class ObjectFile(io.RawIOBase):
             )
         self._position = 0
         self._number = -1  # of the block that was read last
+        self._next = 0  # the block that would follow it
+        self._stop = self._known.size  # nothing after it is fetched ahead
         self._block = b""
-        self._ahead: dict[int, Future[Part]] = {}  # the next block, where blocks follow
+        self._ahead: dict[int, Future[Part]] = {}  # the next blocks, where blocks follow
 
     def readable(self) -> bool:
         return True
@@ -56,16 +61,21 @@ class ObjectFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer up to the end of a block."""
+        """Fill the whole buffer, up to the end of the object: pyarrow takes less for damage."""
         view = memoryview(buffer).cast("B")
-        if self._position >= self._known.size or not len(view):
-            return 0
-        number, offset = divmod(self._position, BLOCK_BYTES)
-        block = self._load(number)
-        taken = block[offset : offset + len(view)]
-        view[: len(taken)] = taken
-        self._position += len(taken)
-        return len(taken)
+        filled = 0
+        while filled < len(view) and self._position < self._known.size:
+            number, offset = divmod(self._position, BLOCK_BYTES)
+            taken = self._load(number)[offset : offset + len(view) - filled]
+            view[filled : filled + len(taken)] = taken
+            filled += len(taken)
+            self._position += len(taken)
+        return filled
+
+    def expect(self, start: int, stop: int) -> None:
+        """Note that about these bytes will be read in order: fetch them ahead, and no others."""
+        self._next = start // BLOCK_BYTES
+        self._stop = stop
 
     def close(self) -> None:
         while self._ahead:
@@ -76,15 +86,18 @@ class ObjectFile(io.RawIOBase):
         if number == self._number:
             return self._block
         block = (self._ahead.pop(number, None) or self._begin(number)).result()[0]
-        follows = number == self._number + 1
+        follows = number == self._next
         self._number = number
+        self._next = number + 1
         self._block = block
-        self._ahead = {}
-        if follows and (number + 1) * BLOCK_BYTES < self._known.size:
-            self._ahead[number + 1] = self._begin(number + 1)
+        last = min(number + self.blocks_ahead, (self._stop - 1) // BLOCK_BYTES)
+        ahead = range(number + 1, last + 1) if follows else ()
+        self._ahead = {at: self._ahead.get(at) or self._begin(at) for at in ahead}
         return block
 
     def _begin(self, number: int) -> "Future[Part]":
         start = number * BLOCK_BYTES
-        stop = min(start + BLOCK_BYTES, self._known.size)
+        return self.fetch(start, min(start + BLOCK_BYTES, self._known.size))
+
+    def fetch(self, start: int, stop: int) -> "Future[Part]":
         return begin_part(self.address, start, stop, self._known, hashed=self._hashed)

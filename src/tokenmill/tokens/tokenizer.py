@@ -7,7 +7,9 @@ characters `<|endoftext|>` in a document are encoded like any others.
 """
 
 import functools
+import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from tokenmill.base.human import one_line
 from tokenmill.errors import BadInputError, FormatError, TokenmillError
 from tokenmill.tokens.vocabulary import PROBE, Ends, GivenIds, Ids, Vocabulary, fingerprint
 
+LITERAL = "literal "  # begins the names of counts of special tokens
 EncodeBatch = Callable[[Sequence[bytes]], tuple[Ids, Ends]]
 
 
@@ -141,6 +144,27 @@ def note_if_slow(tokenizer: Tokenizer) -> list[str]:
     return [
         f"{tokenizer.name} is encoded by the package {tokenizer.backend}: gigatoken, which is 10 "
         "times as fast or more, does not give the same ids"
+    ]
+
+
+def count_literals(tokenizer: Tokenizer, texts: Sequence[bytes]) -> Counter[str]:
+    """Count the first special tokens where texts spell them out, by LITERAL and the spelling."""
+    names = dict.fromkeys(filter(None, [tokenizer.end_of_text, *tokenizer.special_ids]))
+    counts: Counter[str] = Counter()
+    for name in itertools.islice(names, 8):
+        literal = name.encode()
+        # One byte is looked for first: most texts do not have it, and that is soon known.
+        counts[LITERAL + name] = sum(text.count(literal) for text in texts if literal[:1] in text)
+    return counts
+
+
+def note_on_literals(counts: Mapping[str, int]) -> list[str]:
+    """Return a sentence for each special token that was counted."""
+    names = [name.removeprefix(LITERAL) for name in counts if LITERAL in name and counts[name]]
+    return [
+        f"kept as text: {counts[LITERAL + name]:,} times {name!r}, a special token; to end "
+        f"documents there, pass separator={name!r} to `tokenmill prepare` or `pretokenize`"
+        for name in names
     ]
 
 

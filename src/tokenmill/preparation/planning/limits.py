@@ -35,7 +35,7 @@ PER_DRIVER = 150 << 20
 PER_WORKER = 260 << 20
 PER_CHUNK_BYTE = 16  # measured: copies of a chunk alive at once, in its worst stage
 PER_DOCUMENT_BYTE = {
-    "text": 12, "jsonl": 15, "csv": 20, "parquet": 15, "tokens": 24, "unreadable": 1,
+    "text": 12, "jsonl": 15, "csv": 20, "parquet": 15, "arrow": 15, "tokens": 24, "unreadable": 1,
 }  # fmt: skip
 PER_SHARE = 80 << 20  # of what a worker is counted for; the rest is its interpreter and tables
 SMALLEST_CHUNK = 256 << 10

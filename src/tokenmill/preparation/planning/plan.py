@@ -154,6 +154,7 @@ def begin(
             plan = replace(found, settings=plan.settings)  # what is done held no bad input
         else:
             kept = [os.path.basename(s.path) for s in plan.sources if workspace.holds(s.path)]
+            kept.append(workspace.hub_file.name)
             if not restart:
                 _refuse_other_work(plan, found, differences, tokenizer, kept)
                 say(f"starting over: {workspace.out_dir} holds work with other settings or inputs")

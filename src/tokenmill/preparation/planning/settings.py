@@ -49,6 +49,8 @@ class Details:
     long_line: int | None = None
     """Lines of more bytes are never duplicates, and a document of more may be encoded in pieces; by
     default 8 MiB."""
+    gitignore: bool | None = None
+    """Leave out what git ignores in folders and globs, which must be in a checkout."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -103,7 +105,10 @@ class Settings:
     separator: str | None = None
     """Cut text files into documents at this text."""
     text_field: str = "text"
-    """Field or column that holds the text in .jsonl, .csv and .parquet."""
+    """Field or column that holds the text in .jsonl, .csv, .parquet and .arrow; or several, as in
+    '{title}\\n\\n{body}'."""
+    gitignore: bool = False
+    """Leave out what git ignores in folders and globs, which must be in a checkout."""
     on_bad_input: Literal["error", "skip", "replace"] = "error"
     """What to do about text that cannot be read."""
     long_line: int = 8 << 20
@@ -143,7 +148,8 @@ class Settings:
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
-        return {**asdict(self), "tokenizer": tokenizer}
+        values = {**asdict(self), "tokenizer": tokenizer}
+        return values if self.gitignore else {n: values[n] for n in values if n != "gitignore"}
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

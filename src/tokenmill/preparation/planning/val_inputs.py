@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tokenmill.errors import PrepareError, SettingsMismatchError
-from tokenmill.preparation.planning.inputs import HeldOut, Inputs, ValInput, as_list
+from tokenmill.preparation.planning.inputs import HeldOut, Inputs, Paths, ValInput, as_list
 from tokenmill.preparation.planning.settings import Settings
 from tokenmill.shards.manifest import Manifest
 from tokenmill.text.inputs.open_input import Source
@@ -23,8 +23,8 @@ def name_of_split(name: str) -> str:
     """Return `val_code` for the name `code`; `val` and `val_code` are names already."""
     if name == "val":
         return name
-    short = name.removeprefix("val_")
-    if not _NAME.fullmatch(short) or short in ("train", "all"):
+    short = str(name).removeprefix("val_")
+    if not isinstance(name, str) or not _NAME.fullmatch(short) or short in ("train", "all"):
         raise ValueError(
             f"val_input: {name!r} cannot name a validation set; a name has up to 40 of a-z, 0-9 "
             "and _, such as code, and makes the split val_code"
@@ -48,7 +48,7 @@ def read_words(groups: Iterable[Sequence[str]]) -> dict[str, Inputs]:
 
     A name is for the files up to the next name, or to the end of its group.
     """
-    named: dict[str, list[str]] = {}
+    named: dict[str, Paths] = {}
     for group in groups:
         name = "val"
         for word in group:
@@ -60,7 +60,7 @@ def read_words(groups: Iterable[Sequence[str]]) -> dict[str, Inputs]:
                     f"--val_input {word}: is {name!r} the name of a validation set? There is a "
                     f"file of this whole name as well\n\nhint: write ./{word} for that file"
                 )
-            named.setdefault(name, []).extend([file] if file else [])
+            named.setdefault(name, Paths()).extend([file] if file else [])
     for name, files in named.items():
         if not files:
             raise ValueError(f"--val_input {name}= names no file")

@@ -6,7 +6,7 @@ tables of the finished shards.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ from tokenmill.text.reading.bad_input import (
 )
 from tokenmill.text.reading.chunks import EXAMPLES
 from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
+from tokenmill.tokens.tokenizer import LITERAL, note_on_literals
 
 _COUNTS = ("documents_in", "documents_written", "bytes_in", "lines_dropped", "texts_replaced")
 
@@ -46,6 +47,7 @@ class PreparationOutcome:
     """The first places of input that was dropped or repaired, with the reason."""
     repeated_lines: list[str]
     """The first lines that were left out, being there before."""
+    counts: Mapping[str, int]
     bytes_read: int = 0
     """Bytes of input that this run encoded."""
 
@@ -90,6 +92,7 @@ class PreparationOutcome:
             cut_documents=cut_documents,
             bad_input=bad_input,
             repeated_lines=repeated_lines,
+            counts=counts,
         )
 
     def notes(self, plan: Plan) -> list[str]:
@@ -109,8 +112,7 @@ class PreparationOutcome:
                 f"validation: the last {settings.val_fraction:.0%} of the tokens are held out"
                 + (f"; {CUT_TEXT_FILES} cuts a text file into documents" if can_be_cut else "")
             )
-        if literal := self.accounts["literal_end_of_text"]:
-            found.append(f"kept as text: {plural(literal, 'literal end-of-text string')}")
+        found += note_on_literals(self.counts)
         if literal := self.accounts.get("literal_begin_token"):
             found.append(f"kept as text: the literal begin token of {plural(literal, 'document')}")
         if text_hash := self.accounts.get("text_hash"):
@@ -136,7 +138,7 @@ def _make_accounts(
         "dropped": dict(sorted(dropped.items())),
         "lines_dropped": counts["lines_dropped"],
         "texts_replaced": counts["replaced"],
-        "literal_end_of_text": counts["literal_end_of_text"],
+        "literal_end_of_text": counts[f"{LITERAL}{plan.tokenizer.end_of_text}"],
     }
     if "literal_begin_token" in counts:
         accounts["literal_begin_token"] = counts["literal_begin_token"]

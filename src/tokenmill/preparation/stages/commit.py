@@ -169,7 +169,7 @@ def _command(plan: Plan) -> str:
     held_out = plan.held_out_splits
     usual = Settings(val_fraction=0.0 if held_out else USUAL_FRACTION).to_json(for_manifest=True)
     flags = [
-        "--clean" if name == "clean" else f"--{name} {_shell_word(str(value))}"
+        f"--{name}" if value is True else f"--{name} {_shell_word(str(value))}"
         for name, value in plan.settings.to_json(for_manifest=True).items()
         if value != usual.get(name)
     ]

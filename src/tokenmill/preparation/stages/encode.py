@@ -33,7 +33,7 @@ from tokenmill.text.reading.bad_input import (
     BadInputPlace,
 )
 from tokenmill.text.reading.chunks import EXAMPLES, Chunk, Edge
-from tokenmill.tokens.tokenizer import Tokenizer
+from tokenmill.tokens.tokenizer import Tokenizer, count_literals
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
@@ -208,11 +208,7 @@ class TextEncoder:
                 f"({self.tokenizer.vocab_size:,} ids)",
                 hint="the tokenizer file contradicts itself; check where it comes from",
             )
-        if self.tokenizer.end_of_text:
-            literal = self.tokenizer.end_of_text.encode()
-            # One byte is looked for first: most texts do not have it, and that is soon known.
-            num_literal = sum(text.count(literal) for text in texts if literal[:1] in text)
-            self.counts["literal_end_of_text"] += num_literal
+        self.counts.update(count_literals(self.tokenizer, texts))
         return ids, ends
 
     def check_same_text(self, texts: Sequence[bytes], ids: np.ndarray, ends: np.ndarray) -> None:

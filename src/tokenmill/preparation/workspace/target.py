@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenmill.base.address import is_remote
+from tokenmill.base.address import is_hub, is_remote
 from tokenmill.base.atomic import make_folder, replace_folder
 from tokenmill.base.descriptors import rename
 from tokenmill.base.hashing import regular
@@ -132,6 +132,8 @@ def open_target(
         with open_remote_target(out_dir, run, append=append, overwrite=overwrite) as target:
             yield target
         return
+    if is_hub(out_dir):
+        raise ValueError(f"{out_dir} can only be read; write to a folder, then upload it")
     if run.work_dir is not None:
         raise ValueError(
             f"work_dir is {os.fspath(run.work_dir)}, but the work on a dataset in a folder is done "

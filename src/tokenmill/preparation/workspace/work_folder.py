@@ -45,6 +45,7 @@ class Workspace:
         self.failed_file = self.root / "failed"
         self.published_file = self.root / "published"
         self.claim_file = self.root / "claim"
+        self.hub_file = self.root / "hub-commits.json"
         self._shared_file = self.root / "shared"
         self._under_way = self.root / "under-way"  # eight bytes per unit
 

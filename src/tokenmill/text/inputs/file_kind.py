@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from tokenmill.text.inputs.open_input import (
+    TABLES,
     InputStream,
     Source,
     bad_file,
@@ -34,7 +35,7 @@ CODE_SUFFIXES = (
 KIND_OF_SUFFIX = {
     **dict.fromkeys((*_PROSE_SUFFIXES, *CODE_SUFFIXES), "text"),
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
-    **{".csv": "csv", ".parquet": "parquet"},
+    **{".csv": "csv", ".parquet": "parquet", ".arrow": "arrow"},
 }
 HEAD_BYTES = 16  # that decide, if they are known
 _TEXT_BYTES = 1 << 16
@@ -42,6 +43,7 @@ _LOOKALIKE_BYTES = 1 << 14  # of each file, and of at most so many files: each c
 _LOOKALIKE_FILES = 100
 _LOOKALIKE_NOTES = 3
 _PARQUET = b"PAR1"
+_ARROW = re.compile(rb"ARROW1|\xff{4}")  # a file, a stream
 _MAGIC = {
     "gzip": re.compile(rb"\x1f\x8b\x08"),
     "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
@@ -89,11 +91,14 @@ def detect_kind(path: str, size: int, head: bytes) -> tuple[str, str | None]:
         tail = read_range(path, size - len(_PARQUET), size)
         if tail == _PARQUET:
             return "parquet", None
+    if _ARROW.match(head):
+        return "arrow", None
     kind = KIND_OF_SUFFIX.get(kind_suffix)
-    if kind == "parquet":
+    if kind in TABLES:
         holds = f"what is compressed in it (with {compression}) is" if compression else "is"
-        if not compression or _head(path, compression, shown, len(_PARQUET)) != _PARQUET:
-            raise bad_file(shown, f"is named .parquet, but {holds} cut short or not parquet")
+        magic = _ARROW if kind == "arrow" else re.compile(_PARQUET)
+        if not compression or not magic.match(_head(path, compression, shown, HEAD_BYTES)):
+            raise bad_file(shown, f"is named .{kind}, but {holds} cut short or not {kind}")
     if kind is None or kind_suffix == ".json":
         kind = _look_inside(path, shown, compression, must_be_json=kind is not None)
     return kind, compression

@@ -1,7 +1,7 @@
 """An input file (`Source`), and the only place where `text/` opens, sizes or reads one.
 
 Paths are plain strings (with surrogate escapes where a name is not UTF-8), or addresses such as
-s3://bucket/key, which the room stores/ reads.
+s3://bucket/key, which the room stores/ reads, and hf://datasets/OWNER/NAME, which hub/ reads.
 
 Decompression never ends early silently. The standard file objects differ at the end of the data:
 some ignore what follows the last member, which would turn a damaged archive into a short corpus.
@@ -14,14 +14,17 @@ import errno
 import os
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, BinaryIO, cast
 
-from tokenmill.base.address import is_remote
+from tokenmill.base.address import is_address, is_hub
 from tokenmill.base.atomic import was_written_after
 from tokenmill.errors import BadInputError, PrepareError
 
 _FAILING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
 TOKENS = "tokens"
+TABLES = ("parquet", "arrow")
+"""Kinds that pyarrow reads."""
 UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP)
 BLOCK_BYTES = 1 << 18  # compressed bytes read at a time
 BOMB_BYTES = 1 << 30
@@ -39,26 +42,36 @@ class Source:
     size: int
     mtime_ns: int
     kind: str
-    """`text`, `jsonl`, `csv` or `parquet`; `tokens` for a split of a dataset that is decoded; or
-    `unreadable`, where that is to be counted."""
+    """`text`, `jsonl`, `csv`, `parquet` or `arrow`; `tokens` for a split of a dataset that is
+    decoded; or `unreadable`, where that is to be counted."""
     compression: str | None
     """None, `gzip`, `zstd`, `xz` or `bzip2`."""
     split: str | None = None
     """Validation set that the whole file is held out for; None for all other inputs."""
 
+    @property
+    def has_groups(self) -> bool:
+        """True for a table of which parts can be read: it is not packed, nor far away to map."""
+        is_near = self.kind == "parquet" or not is_address(self.path)
+        return self.kind in TABLES and self.compression is None and is_near
+
     def changed_after(self, moment: int) -> bool:
         """Return True if the file was written after this time, in nanoseconds."""
-        if self.mtime_ns <= moment or is_remote(self.path):
+        if self.mtime_ns <= moment or is_address(self.path):
             return self.mtime_ns > moment
         return was_written_after(self.path, moment)
 
 
+def _store_of(address: str) -> Any:
+    """Return the module that reads what is at an address."""
+    module = "hub.hub_inputs" if is_hub(address) else "stores.object_file"
+    return import_module(f"tokenmill.{module}")
+
+
 def stat(path: str) -> tuple[int, int]:
     """Return size and time of change, or raise PrepareError (DownloadError) naming the file."""
-    if is_remote(path):
-        from tokenmill.stores import objects
-
-        about = objects.stat(path)
+    if is_address(path):
+        about = _store_of(path).stat(path)
         return about.size, about.stamp
     try:
         found = os.stat(path)
@@ -69,10 +82,8 @@ def stat(path: str) -> tuple[int, int]:
 
 def open_binary(path: str) -> BinaryIO:
     """Open a file for unbuffered reading; callers ask for large blocks."""
-    if is_remote(path):
-        from tokenmill.stores.object_file import ObjectFile
-
-        return cast(BinaryIO, ObjectFile(path))
+    if is_address(path):
+        return cast(BinaryIO, _store_of(path).ObjectFile(path))
     try:
         return open(path, "rb", buffering=0)
     except OSError as error:
@@ -81,10 +92,8 @@ def open_binary(path: str) -> BinaryIO:
 
 def read_range(path: str, start: int, stop: int) -> bytes:
     """Return the bytes start..stop of a file; fewer only where the file ends."""
-    if is_remote(path):
-        from tokenmill.stores.object_file import read_range as read_remote
-
-        return read_remote(path, start, stop)
+    if is_address(path):
+        return cast(bytes, _store_of(path).read_range(path, start, stop))
     with open_binary(path) as file:
         file.seek(start)
         return read_full(file, stop - start)

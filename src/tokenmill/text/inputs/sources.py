@@ -12,8 +12,9 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from tokenmill.base.address import check_address, is_remote
+from tokenmill.base.address import check_address, is_address, is_hub
 from tokenmill.base.human import plural
 from tokenmill.base.system import portable_path
 from tokenmill.errors import PrepareError
@@ -23,6 +24,9 @@ from tokenmill.text.inputs.open_input import UNREADABLE, Source, cannot_read, pr
 REQUESTS_AT_ONCE = 16  # to a store
 Entry = str | os.PathLike[str]
 SkipFolder = Callable[[str], bool]
+# What datasets.save_to_disk writes next to the data.
+_SAVED_DATASET = {"state.json", "dataset_info.json"}
+_SHOWN = 80  # characters of what was given
 
 
 def find_sources(inputs: Entry | Sequence[Entry]) -> list[Source]:
@@ -36,12 +40,13 @@ def search(
     *,
     count_unreadable: bool = False,
     held_out: Mapping[str, Sequence[Entry]] | None = None,
+    gitignore: bool = False,
 ) -> tuple[list[Source], list[str]]:
     """Return all input files, and the paths that were skipped.
 
     A file that is missing or not readable is an error, or with `count_unreadable` a source of
     kind `unreadable` and size 0. `held_out` are inputs for validation, by the name of their split;
-    a file that `inputs` name as well is held out.
+    a file that `inputs` name as well is held out. `gitignore` skips what git ignores, if not named.
     """
     skipped: list[str] = []
     given_by: dict[str, str] = {}
@@ -49,7 +54,13 @@ def search(
     for split, entries in [*(held_out or {}).items(), (None, inputs)]:
         for entry in entries:
             text = os.fspath(entry)
-            for path in _expand(text, skipped, skip_folder):
+            paths = _expand(text, skipped, skip_folder)
+            if gitignore and not is_address(text) and not os.path.isfile(text):
+                from tokenmill.text.inputs.checkout import without_ignored
+
+                folder = text if os.path.isdir(text) else _closest_folder(text)
+                paths = without_ignored(paths, folder, skipped)
+            for path in paths:
                 if split is None and split_of.get(path) is not None:
                     continue
                 if path in given_by:
@@ -70,7 +81,7 @@ def in_order(sources: Iterable[Source]) -> list[Source]:
 
 
 def _expand(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]:
-    if is_remote(text):
+    if is_address(text):
         return _expand_remote(text, skipped)
     if os.path.isdir(text):
         return _in_folder(text, skipped, skip_folder)
@@ -80,9 +91,13 @@ def _expand(text: str, skipped: list[str], skip_folder: SkipFolder) -> list[str]
 
 
 def _expand_remote(text: str, skipped: list[str]) -> list[str]:
-    from tokenmill.stores import objects
-
-    address = check_address(text)
+    objects: Any
+    paths: list[str]
+    if is_hub(text):
+        from tokenmill.hub import hub_inputs as objects
+    else:
+        from tokenmill.stores import objects
+    address = objects.pin(text) if is_hub(text) else check_address(text)
     if glob.has_magic(address):
         paths = objects.list_matching(address)
     elif not text.endswith("/") and objects.find(address) is not None:
@@ -151,13 +166,19 @@ def _in_folder(folder: str, skipped: list[str], skip_folder: SkipFolder) -> list
         closed = [n for n in folders if n.startswith(".") or skip_folder(os.path.join(parent, n))]
         folders[:] = [name for name in folders if name not in closed]
         others += [os.path.join(parent, name) for name in closed]
+        about = _SAVED_DATASET if {*names} >= _SAVED_DATASET else ()
+        if "dataset_dict.json" in names:
+            names = sorted(folders)
+            what = f"{printable(parent)} is a dataset of several splits: {', '.join(names)[:80]}"
+            raise PrepareError(what, hint=f"name the folder of one: {printable(parent)}/{names[0]}")
         for name in names:
-            (paths if is_taken(name) else others).append(os.path.join(parent, name))
+            is_text = is_taken(name) and name not in about
+            (paths if is_text else others).append(os.path.join(parent, name))
     if not paths:
         anything = os.path.join(printable(folder), "*")
         raise PrepareError(
             f"no file of a known kind in the folder {printable(folder)}",
-            hint=f"{_count_suffixes(others) or 'it is empty'}; to take files of any name, give a "
+            hint=f"{count_suffixes(others) or 'it is empty'}; to take files of any name, give a "
             f"quoted glob such as {anything!r}",
         )
     skipped += sorted(others, key=os.fsencode)
@@ -166,7 +187,7 @@ def _in_folder(folder: str, skipped: list[str], skip_folder: SkipFolder) -> list
 
 def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Source]:
     names = _names(list(given_by))
-    if is_remote(next(iter(names))):
+    if is_address(next(iter(names))):
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:  # each costs three round trips
@@ -194,15 +215,16 @@ def _make_sources(given_by: dict[str, str], count_unreadable: bool) -> list[Sour
 
 
 def _names(paths: list[str]) -> dict[str, str]:
-    if len({path.partition("://")[0] if is_remote(path) else "" for path in paths}) > 1:
+    if len({path.partition("://")[0] if is_address(path) else "" for path in paths}) > 1:
         raise PrepareError(
-            "some inputs are files and some are objects in a bucket, or they are in different "
-            "clouds, so their names have no common folder",
+            "some inputs are files and some are objects in a bucket or on the hub, or they are in "
+            "different clouds, so their names have no common folder",
             hint="copy the smaller part to where the larger is, or prepare one and add the other",
         )
-    portable = {path: path if is_remote(path) else portable_path(path) for path in paths}
+    portable = {path: path if is_address(path) else portable_path(path) for path in paths}
     parent = os.path.commonprefix(list(portable.values())).rpartition("/")[0]  # noqa: RUF071
-    names = {path: _encode_name(name[len(parent) + 1 :]) for path, name in portable.items()}
+    cut = 0 if is_hub(paths[0]) else len(parent) + 1  # a name on the hub has the commit in it
+    names = {path: _encode_name(name[cut:]) for path, name in portable.items()}
     return dict(sorted(names.items(), key=lambda item: item[1].encode()))
 
 
@@ -227,23 +249,26 @@ def _twice(path: str, first: str, second: str) -> PrepareError:
 
 
 def _missing(text: str) -> PrepareError:
-    shown = printable(text)
-    what = f"no file matches {shown!r}" if glob.has_magic(text) else f"no such file: {shown!r}"
+    shown = printable(text[:_SHOWN])[:_SHOWN]
+    rest = f" and {len(text) - _SHOWN:,} characters more" if len(text) > _SHOWN else ""
+    what = "no file matches" if glob.has_magic(text) else "no such file:"
+    what = f"{what} '{shown}'{rest}"
     folder = _closest_folder(text)
     here = printable(folder) or "."
     try:
         with os.scandir(folder or ".") as entries:
-            held = _count_suffixes(e.name for e in entries if e.is_file())
+            held = count_suffixes(e.name for e in entries if e.is_file())
     except OSError:
         held = ""
     return PrepareError(
         f"{what} (looked in {printable(os.getcwd())})",
-        hint=f"the folder {here.rstrip('/')}/ holds {held or 'no files'}",
+        hint=f"the folder {here.rstrip('/')}/ holds {held or 'no files'}; a text, and not a path? "
+        "In Python pass [text], or iter([text]) if it could be a name",
         source=shown,
     )
 
 
-def _count_suffixes(names: Iterable[str]) -> str:
+def count_suffixes(names: Iterable[str]) -> str:
     """ "12 .jsonl files, 1 .md file", the most frequent first."""
     counts = Counter("".join(suffixes(name)) or "other" for name in names)
     shown = [

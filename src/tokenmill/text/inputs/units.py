@@ -2,23 +2,17 @@
 
 A text or JSONL file becomes ranges of bytes; where such a unit really begins and ends is found when
 it is read (`cut_pieces.py`), so planning a terabyte reads nothing but the footers of parquet files.
-Those become runs of row groups; a compressed file and a CSV file are one unit each, but a
-compressed text that is a large part of the input may be unpacked first, and is then cut too. Many
-small files are one unit together: any unit costs what reading a megabyte costs.
+Those become runs of row groups (of Arrow: record batches); a compressed file and a CSV file are one
+unit each, but a compressed text that is a large part of the input may be unpacked first, and is
+then cut too. Many small files are one unit together: any costs what reading a megabyte costs.
 """
 
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import IO, Any
 
-from tokenmill.base.human import one_line
-from tokenmill.errors import MissingExtraError, PrepareError
-from tokenmill.text.inputs.open_input import InputStream, Source, bad_file, cannot_read, open_binary
+from tokenmill.text.inputs.open_input import TABLES, Source
 
-_BLOCK_BYTES = 1 << 20  # unpacked at a time
 _SMALL_BYTES = 1 << 20  # a larger file is one unit: errors then name it
 _MOST_FILES = 10_000  # in one unit
 _UNPACKED = 32  # times the size of a compressed file, or more, but seldom
@@ -36,7 +30,7 @@ class Unit:
     """Position in the list of sources."""
     start: int
     stop: int
-    """Bytes of the file; row groups for parquet."""
+    """Bytes of the file; row groups for parquet, record batches for Arrow."""
     num_sources: int = 1
     """More than one: this many files, each of them whole; `stop` is their size."""
 
@@ -64,7 +58,7 @@ def cut_into_units(
         raise ValueError(f"unit_bytes is {unit_bytes}; it must be at least 1")
     units = []
     for number, source in enumerate(sources):
-        if source.kind == "parquet" and source.compression is None:
+        if source.has_groups:
             units += _runs_of_row_groups(number, source, unit_bytes)
         elif source.compression is None and source.kind in ("text", "jsonl"):
             units += _ranges(number, source, unit_bytes)
@@ -92,7 +86,7 @@ def worth_unpacking(sources: Sequence[Source]) -> list[int]:
 
 def whole_file(source: Source) -> Unit:
     """Return a unit that is all of a file."""
-    if source.kind == "parquet" and source.compression is None:
+    if source.has_groups:
         return _runs_of_row_groups(0, source, 1 << 62)[0]
     return Unit(0, 0, source.size)
 
@@ -106,7 +100,7 @@ def group_small_files(
     filled = 0
     for unit in units:
         source = sources[unit.source]
-        size = source.size * (_UNPACKED if source.compression or source.kind == "parquet" else 1)
+        size = source.size * (_UNPACKED if source.compression or source.kind in TABLES else 1)
         is_small = parts_of[unit.source] == 1 and size < min(unit_bytes, _SMALL_BYTES)
         fits = filled + size <= unit_bytes and len(group) < _MOST_FILES
         if group and not (is_small and fits and source.split == sources[group[0].source].split):
@@ -128,9 +122,10 @@ def _together(group: list[Unit], size: int) -> Unit:
 
 
 def _runs_of_row_groups(number: int, source: Source, unit_bytes: int) -> list[Unit]:
-    with open_parquet(source) as parquet:
-        groups = [parquet.metadata.row_group(i) for i in range(parquet.metadata.num_row_groups)]
-        sizes = [group.total_byte_size for group in groups]  # uncompressed
+    from tokenmill.text.inputs.tables import open_table
+
+    with open_table(source) as table:
+        sizes = table.sizes
     units = []
     start = filled = 0
     for group, size in enumerate(sizes):
@@ -142,41 +137,3 @@ def _runs_of_row_groups(number: int, source: Source, unit_bytes: int) -> list[Un
     if start < len(sizes) or not units:
         units.append(Unit(number, start, len(sizes)))
     return units
-
-
-@contextmanager
-def open_parquet(source: Source, spool_dir: str | None = None) -> Iterator[Any]:
-    """Open the source as a pyarrow ParquetFile.
-
-    Parquet is read from its end, which a compressed stream cannot be: it is unpacked into a file
-    without a name in `spool_dir`, or else where the system keeps temporary files.
-    """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtraError("reading parquet", package="pyarrow", extra="parquet") from error
-    with ExitStack() as stack:
-        file: IO[bytes]
-        if source.compression is None:
-            file = stack.enter_context(open_binary(source.path))
-        else:
-            file = stack.enter_context(tempfile.TemporaryFile(dir=spool_dir))
-            with InputStream(source.path, source.compression, source.name) as stream:
-                while data := stream.read(_BLOCK_BYTES):
-                    file.write(data)
-            file.seek(0)
-        try:
-            parquet = pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BLOCK_BYTES)
-        except (pyarrow.ArrowException, OSError) as error:
-            raise damaged_parquet(source, error) from error
-        with parquet:
-            yield parquet
-
-
-def damaged_parquet(source: Source, error: Exception) -> PrepareError:
-    """Return the error for a parquet file that pyarrow refuses, or that cannot be read."""
-    if isinstance(error, OSError) and error.errno:  # of the system; pyarrow's own have no number
-        return cannot_read(source.path, error)
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return bad_file(source.name, f"is damaged or not parquet: {one_line(reason)}")

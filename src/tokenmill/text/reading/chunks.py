@@ -4,12 +4,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 
 from tokenmill.base.suggest import one_of
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.bad_input import BadInputPlace, NotReadableError
 from tokenmill.text.reading.document_rules import ByParagraph, BySeparator, DocumentRule
+from tokenmill.text.reading.text_fields import TextFields
 
 MAX_DOCUMENT_BYTES = 256 << 20
 EXAMPLES = 3  # of lines that were changed or left out
@@ -24,7 +26,7 @@ class ReadRules:
     separator: str | None = None
     """Cut text files at this string instead."""
     text_field: str = "text"
-    """The field of JSON lines, or the column of CSV and parquet, that holds the text."""
+    """Field or column of a row that holds the text; or several in a template, `{title}: {body}`."""
     on_bad_input: str = "error"
     """`error`, `skip` or `replace`."""
     long_line: int = 8 << 20
@@ -40,7 +42,7 @@ class ReadRules:
     on_large: Callable[[bool], None] = lambda is_large: None
     """Called with True before a large document is held; it is released with the next chunk."""
     spool_dir: str | None = None
-    """Where compressed parquet is unpacked to."""
+    """Where compressed tables are unpacked to."""
 
     def __post_init__(self) -> None:
         one_of("document_is", self.document_is, ("file", "line", "paragraph"))
@@ -54,8 +56,13 @@ class ReadRules:
             raise ValueError("separator is empty; leave it out to keep each file one document")
         if not self.text_field:
             raise ValueError("text_field is empty; name the field that holds the text")
+        _ = self.fields
         if self.long_line < 1:
             raise ValueError(f"long_line is {self.long_line}; it must be at least 1")
+
+    @cached_property
+    def fields(self) -> TextFields:
+        return TextFields(self.text_field)
 
     def document_rule(self) -> DocumentRule:
         """The rule for documents in text files."""
@@ -169,7 +176,7 @@ class Chunk:
 
 
 class RowReader:
-    """Puts rows of CSV or parquet into `chunk`; bad ones are errors, or are counted in it."""
+    """Puts rows of CSV or of tables into `chunk`; bad ones are errors, or are counted in it."""
 
     def __init__(self, source: Source, rules: ReadRules) -> None:
         self.source = source

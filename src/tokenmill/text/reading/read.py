@@ -12,7 +12,7 @@ from dataclasses import replace
 from importlib import import_module
 
 from tokenmill.errors import PrepareError
-from tokenmill.text.inputs.open_input import Source, cannot_read, stat
+from tokenmill.text.inputs.open_input import TABLES, Source, cannot_read, stat
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.bad_input import UNREADABLE
 from tokenmill.text.reading.chunks import Chunk, Edge, ReadRules
@@ -25,10 +25,11 @@ def read_unit(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         chunk.leave_out(UNREADABLE, "file", 0)
         yield chunk
         return
-    reader = import_module(f"tokenmill.text.reading.read_{source.kind}")
+    kind = "table" if source.kind in TABLES else source.kind
+    reader = import_module(f"tokenmill.text.reading.read_{kind}")
     check_unchanged(source)
     try:
-        yield from getattr(reader, f"read_{source.kind}")(source, unit, rules)
+        yield from getattr(reader, f"read_{kind}")(source, unit, rules)
     except OSError as error:
         raise cannot_read(source.path, error) from error
     check_unchanged(source)

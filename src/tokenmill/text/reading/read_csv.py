@@ -47,14 +47,14 @@ class _CsvReader(RowReader):
 
     def chunks(self) -> Iterator[Chunk]:
         try:
-            column = self._find_column()
+            columns = self._find_columns()
         except NotReadableError as bad:
             yield self.bad_file(bad, self.source.size)
             return
         text_bytes = 0
         bytes_done = 0
         for values in self._rows():
-            text_bytes += self._take(values, column)
+            text_bytes += self._take(values, columns)
             if text_bytes >= self.rules.chunk_bytes:
                 yield self._finish_chunk(self._stream.raw_position - bytes_done)
                 text_bytes = 0
@@ -68,8 +68,7 @@ class _CsvReader(RowReader):
         self.chunk = Chunk([])
         return done
 
-    def _find_column(self) -> int:
-        field = self.rules.text_field
+    def _find_columns(self) -> list[int]:
         try:
             # Spreadsheets write a byte order mark; it is not part of a name.
             header = [
@@ -81,12 +80,13 @@ class _CsvReader(RowReader):
         except (csv.Error, _RowTooLargeError) as error:
             what = f"the header is not CSV: {error}"
             raise NotReadableError(bad_input.NOT_CSV, what) from None
-        count = header.count(field)
-        if count != 1:
-            found = f"{count} such columns" if count else "no such column"
-            names = bad_input.short_list(header)
-            raise bad_input.no_column(field, f"{found}; the header has: {names}")
-        return header.index(field)
+        for field in self.rules.fields.names:
+            count = header.count(field)
+            if count != 1:
+                found = f"{count} such columns" if count else "no such column"
+                names = bad_input.short_list(header)
+                raise bad_input.no_column(field, f"{found}; the header has: {names}")
+        return [header.index(field) for field in self.rules.fields.names]
 
     def _rows(self) -> Iterator[list[str]]:
         """Yield the values of each row, up to one that cannot be read."""
@@ -111,14 +111,16 @@ class _CsvReader(RowReader):
                     self.large_row(self._row, starts, _row_bytes(self.source, self._row_start))
                 return self.chunk.leave_out(bad_input.REST_TOO_LARGE, "row", self._row)
 
-    def _take(self, values: list[str], column: int) -> int:
+    def _take(self, values: list[str], columns: list[int]) -> int:
         """Add the text of a row to the chunk and return its size; an empty line is not a row."""
-        if len(values) > column:
-            text = values[column].encode("latin-1")
+        if len(values) > max(columns):
+            texts = [values[column].encode("latin-1") for column in columns]
+            text = self.rules.fields.join(texts)
             self.add(self._row, text)
             return len(text)
         if values:
-            what = f"{len(values)} columns, but {self.rules.text_field!r} is column {column + 1}"
+            last = self.rules.fields.names[columns.index(max(columns))]
+            what = f"{len(values)} columns, but {last!r} is column {max(columns) + 1}"
             self.bad_row(self._row, bad_input.NO_FIELD, what)
         return 0
 

@@ -27,6 +27,7 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """The documents of one unit of a JSONL file; no document is ever left open."""
     loads = orjson.loads
     field = rules.text_field
+    fields = rules.fields
     rules = replace(rules, cuts=None)  # a line is parsed whole
     for pieces, bytes_in in pieces_of(source, unit, rules, BySeparator(b"\n")):
         chunk = Chunk([], bytes_in=bytes_in)
@@ -38,7 +39,11 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         if pieces.offset == 0 and lines and lines[0].startswith(b"\xef\xbb\xbf"):
             lines[0] = lines[0][3:]  # of the file, not of the text in it
         try:
-            chunk.texts = [loads(line)[field].encode() for line in lines]
+            rows = map(loads, lines)
+            if not fields.is_template:
+                chunk.texts = [row[field].encode() for row in rows]
+            else:
+                chunk.texts = [fields.join([row[n].encode() for n in fields.names]) for row in rows]
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             _read_with_care(pieces, chunk, source, rules)
         chunk.drop_empty()
@@ -52,7 +57,8 @@ def _read_with_care(pieces: DocumentPieces, chunk: Chunk, source: Source, rules:
             continue
         try:
             value, is_repaired = _parse(line, repair=rules.on_bad_input == "replace")
-            chunk.texts.append(_find_text(value, rules.text_field))
+            texts = [_find_text(value, name) for name in rules.fields.names]
+            chunk.texts.append(rules.fields.join(texts))
         except bad_input.NotReadableError as bad:
             if rules.on_bad_input == "error":
                 where = f":{_lines_before(source, pieces.offset) + number}"

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from tokenmill.base.address import is_remote
+from tokenmill.base.address import is_address
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading import bad_input
@@ -34,7 +34,7 @@ def read_small_file(source: Source, most: int) -> Chunk | None:
     None where there is anything to say about it: `read_unit` does.
     """
     is_plain = source.kind == "text" and source.compression is None
-    if not (is_plain and 0 < source.size <= most) or is_remote(source.path):
+    if not (is_plain and 0 < source.size <= most) or is_address(source.path):
         return None
     try:
         with open(source.path, "rb", buffering=0) as file:
