@@ -60,8 +60,10 @@ def wait_for_others(path: Path) -> Iterator[None]:
         remove_abandoned(path)
         yield
     finally:
-        unlink_unused(lock)
+        is_gone = unlink_unused(lock)
         os.close(descriptor)
+        if not is_gone:  # it was open here
+            unlink_unused(lock)
 
 
 def is_held(path: Path) -> bool:
