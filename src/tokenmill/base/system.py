@@ -12,9 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 LIMITS_OF_WINDOWS = {"RLIMIT_NOFILE": 8192}  # of its C library
-_QUERY = 0x1000  # PROCESS_QUERY_LIMITED_INFORMATION
-_DENIED = 5  # ERROR_ACCESS_DENIED: there is such a process, of another user
-_RUNS = 259  # STILL_ACTIVE
 
 
 def num_cores() -> int:
@@ -70,9 +67,9 @@ if sys.platform == "win32":
 
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)
         kernel.OpenProcess.restype = ctypes.c_void_p
-        handle = ctypes.c_void_p(kernel.OpenProcess(_QUERY, False, pid))
+        handle = ctypes.c_void_p(kernel.OpenProcess(0x1000, False, pid))  # to ask about it
         if not handle:
-            return "of another user" if ctypes.get_last_error() == _DENIED else None
+            return "of another user" if ctypes.get_last_error() == 5 else None  # access denied
         code = ctypes.c_uint32()
         times = [ctypes.c_uint64() for _ in range(4)]  # creation, exit, in kernel, in process
         try:
@@ -80,7 +77,7 @@ if sys.platform == "win32":
             kernel.GetProcessTimes(handle, *map(ctypes.byref, times))
         finally:
             kernel.CloseHandle(handle)
-        return str(times[0].value) if code.value == _RUNS else None
+        return str(times[0].value) if code.value == 259 else None  # still active
 
 
 def process_bytes(*, resident: bool) -> int | None:
