@@ -105,6 +105,8 @@ def search_inputs(
 
 def _refuse_inside(out: Path, sources: list[Source]) -> None:
     """Refuse text inside the output: a dataset may be replaced as a whole."""
+    if not out.exists():
+        return
     about = os.stat(out)
 
     @functools.cache
