@@ -11,6 +11,7 @@ from small_corpus import files_of
 from stores.proxy import Proxy
 
 import tokenmill
+from tokenmill.base.histogram import Histogram
 from tokenmill.errors import CorruptShardError
 from tokenmill.order.blocks import Blocks
 from tokenmill.order.spans import whole_rows
@@ -425,7 +426,7 @@ def test_what_comes_is_looked_at_in_time(num_coming, asked):
     looked = []
 
     class Nothing(SpanReader):
-        def read(self, spans, out, continues=None):
+        def read(self, spans, out, continues=None, cells=None):
             pass
 
     def keys_of(spans):
@@ -434,7 +435,7 @@ def test_what_comes_is_looked_at_in_time(num_coming, asked):
 
     reader = AheadReader(Nothing(), FetchAhead(lambda number: number, 4), keys_of, 4)
     coming = whole_rows(np.arange(num_coming), 10)
-    reader.follow(lambda: coming)
+    reader.follow(lambda: coming, Histogram())
     for row in range(5):
         reader.read(coming.between(row, row + 1), np.empty((1, 10)))
 
