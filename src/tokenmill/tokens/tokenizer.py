@@ -163,7 +163,7 @@ def note_on_literals(counts: Mapping[str, int]) -> list[str]:
     names = [name.removeprefix(LITERAL) for name in counts if LITERAL in name and counts[name]]
     return [
         f"kept as text: {counts[LITERAL + name]:,} times {name!r}, a special token; to end "
-        f"documents there, pass separator={name!r} to `tokenmill prepare` or `pretokenize`"
+        f'documents there, pass separator="{name}" to `tokenmill prepare` or `pretokenize`'
         for name in names
     ]
 
