@@ -24,6 +24,8 @@ def hub(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    # Set where a test before this one imported the package while it was offline.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     with fake_hub() as server:
         monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
         yield server

@@ -42,7 +42,7 @@ def forgotten():
     """Each test has a hub of its own, so nothing that is known of another may stay."""
     for known in (hub_inputs._hub, hub_inputs._list, hub_inputs._read_end):
         known.cache_clear()
-    hub_inputs._sizes.clear()
+    hub_inputs.sizes.clear()
 
 
 @pytest.fixture

@@ -145,11 +145,11 @@ def test_a_special_token_that_a_text_spells_out_is_said_everywhere_with_the_cure
 
     text = tmp_path / "stories.txt"
     text.write_text(f"Once upon a time.{SPECIAL}There was a mill.\n" * 50)
-    wanted = f"kept as text: 50 times '{SPECIAL}', a special token; .* separator=.<.endoftext.>."
+    spelled = re.escape(SPECIAL)
+    pattern = f"kept as text: 50 times '{spelled}', a special token; .* separator=\"{spelled}\""
 
     made = prepare(text, tmp_path / "out", workers=1)
-    assert any(re.search(wanted.replace("|", r"\|"), note) for note in made.notes)
-    pattern = wanted.replace("|", r"\|")
+    assert any(re.search(pattern, note) for note in made.notes)
     with pytest.warns(UserWarning, match=pattern):
         StreamingDataset(text, 16, tokenizer="gpt2")
     loader = GPTDataLoader({"block_size": 8, "batch_size": 2}, "gpt2")

@@ -80,7 +80,6 @@ def hash_sample(path: Path | str, size: int = 1 << 16) -> str:
 
 
 _MEASURES: Any = {"bytes": os.path.getsize, "sample": hash_sample, "xxh3_128": hash_file}
-"""What tells a text from any other; first what costs little."""
 
 
 def record_of(text: Path | str) -> dict[str, Any]:

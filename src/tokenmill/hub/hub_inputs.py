@@ -23,10 +23,7 @@ from tokenmill.stores.store_requests import ObjectStat, Part
 _FORM = re.compile(
     r"hf://datasets/([^/@]+/[^/@]+)(?:@(refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(.*))?", re.DOTALL
 )
-_COMMIT = re.compile("[0-9a-f]{40}")
-_ABOUT_THE_DATA = ("README.md", "dataset_infos.json")
-_sizes: dict[str, int] = {}
-"""Sizes of files by address, as far as they are known; a commit never changes."""
+sizes: dict[str, int] = {}  # of files by address, as far as they are known
 
 
 def split(address: str) -> tuple[str, str, str]:
@@ -45,7 +42,7 @@ def pin(address: str, record: Path | None = None) -> str:
     repo_id, revision, path = split(address)
     commits = orjson.loads(record.read_bytes()) if record and record.exists() else {}
     asked = f"{repo_id}@{revision}"
-    if not _COMMIT.fullmatch(revision):
+    if not re.fullmatch("[0-9a-f]{40}", revision):
         revision = commits.get(asked) or _hub(repo_id, revision).commit()
     if record:
         keep(record, orjson.dumps({**commits, asked: revision}))
@@ -60,14 +57,10 @@ def _hub(repo_id: str, revision: str) -> Hub:
 @functools.lru_cache
 def _list(repo_id: str, commit: str) -> list[str]:
     root = f"hf://datasets/{repo_id}@{commit}"
+    about = ("README.md", "dataset_infos.json")  # they are no data
     files = [file for file in _hub(repo_id, commit).files(commit) if file.num_bytes]
-    _sizes.update({f"{root}/{file.path}": file.num_bytes for file in files})
-    return [f"{root}/{file.path}" for file in files if file.path not in _ABOUT_THE_DATA]
-
-
-def find(address: str) -> str | None:
-    """Return the address if it is that of a file."""
-    return address if address in _list(*split(address)[:2]) else None
+    sizes.update({f"{root}/{file.path}": file.num_bytes for file in files})
+    return [f"{root}/{file.path}" for file in files if file.path not in about]
 
 
 def list_below(address: str) -> list[str]:
@@ -81,11 +74,14 @@ def list_matching(address: str) -> list[str]:
     return [path for path in _list(*split(address)[:2]) if matches.fullmatch(path)]
 
 
+find = list_matching  # a file matches its own address
+
+
 def stat(address: str) -> ObjectStat:
     """Return the size; a file of a commit has no other version, so that is all."""
-    if address not in _sizes:
+    if address not in sizes:
         _read(address, 0, 1)
-    return ObjectStat(_sizes[address], "")
+    return ObjectStat(sizes[address], "")
 
 
 def read_range(address: str, start: int, stop: int) -> bytes:
@@ -97,7 +93,7 @@ def read_range(address: str, start: int, stop: int) -> bytes:
 def _read(address: str, start: int, stop: int) -> Part:
     repo_id, commit, path = split(address)
     hub = _hub(repo_id, commit)
-    data, _sizes[address] = hub.ask(hub.read, path, commit, start, stop, about=address)
+    data, sizes[address] = hub.ask(hub.read, path, commit, start, stop, about=address)
     return data, stat(address)
 
 

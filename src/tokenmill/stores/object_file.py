@@ -85,15 +85,15 @@ class ObjectFile(io.RawIOBase):
     def _load(self, number: int) -> bytes:
         if number == self._number:
             return self._block
-        block = (self._ahead.pop(number, None) or self._begin(number)).result()[0]
+        current = self._ahead.pop(number, None) or self._begin(number)
         follows = number == self._next
-        self._number = number
-        self._next = number + 1
-        self._block = block
         last = min(number + self.blocks_ahead, (self._stop - 1) // BLOCK_BYTES)
         ahead = range(number + 1, last + 1) if follows else ()
         self._ahead = {at: self._ahead.get(at) or self._begin(at) for at in ahead}
-        return block
+        self._block = current.result()[0]
+        self._number = number
+        self._next = number + 1
+        return self._block
 
     def _begin(self, number: int) -> "Future[Part]":
         start = number * BLOCK_BYTES

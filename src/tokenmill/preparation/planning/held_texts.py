@@ -84,8 +84,6 @@ def json_lines(data: Any, rules: ReadRules) -> Iterator[bytes]:
         except TypeError:  # mappings; or a text with half of a surrogate pair
             yield b"".join(_line(row, rules, first + at) for at, row in enumerate(rows))
         first += len(rows)
-    if first == 1:
-        raise ValueError("no text was given: the input holds none")
 
 
 def _line(row: Any, rules: ReadRules, number: int) -> bytes:

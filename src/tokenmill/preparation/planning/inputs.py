@@ -79,7 +79,8 @@ def find_inputs(
                 f"dataset: {count_suffixes(skipped)} (such as {skipped[0]!r}); to read them, name "
                 "the files, or a glob"
             )
-    _refuse_inside(out, sources)
+    if out.exists():
+        _refuse_inside(out, sources)
     kept: dict[Path, str | None] = {}  # the same text for validation and training is held out
     for split, entry in others:
         kept.setdefault(_keep(entry, workspace, settings, progress), split)

@@ -6,8 +6,6 @@ import subprocess
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs.open_input import printable
 
-_COMMAND = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-
 
 def without_ignored(paths: list[str], folder: str, skipped: list[str]) -> list[str]:
     """Return the paths in a folder that git does not ignore; the others are `skipped`."""
@@ -21,8 +19,11 @@ def without_ignored(paths: list[str], folder: str, skipped: list[str]) -> list[s
 def _files_of(folder: str) -> set[str]:
     """Return the paths of all files below a folder that are tracked, or new and not ignored."""
     base = os.path.abspath(folder)
+    command = "ls-files -z --cached --others --exclude-standard"
     try:
-        done = subprocess.run(["git", "-C", base, *_COMMAND], capture_output=True, check=True)
+        done = subprocess.run(
+            ["git", "-C", base, *command.split()], capture_output=True, check=True
+        )
     except (OSError, subprocess.CalledProcessError) as error:
         said = os.fsdecode(getattr(error, "stderr", None) or str(error)).partition("\n")[0]
         raise PrepareError(

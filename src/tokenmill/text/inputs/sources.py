@@ -100,7 +100,7 @@ def _expand_remote(text: str, skipped: list[str]) -> list[str]:
     address = objects.pin(text) if is_hub(text) else check_address(text)
     if glob.has_magic(address):
         paths = objects.list_matching(address)
-    elif not text.endswith("/") and objects.find(address) is not None:
+    elif not text.endswith("/") and objects.find(address):
         return [address]
     else:
         below = objects.list_below(address)

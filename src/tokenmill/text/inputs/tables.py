@@ -10,7 +10,6 @@ from tokenmill.base.human import one_line
 from tokenmill.errors import MissingExtraError, PrepareError
 from tokenmill.text.inputs.open_input import InputStream, Source, bad_file, cannot_read, open_binary
 
-Groups = Iterator[tuple[int, Any]]
 _BLOCK_BYTES = 1 << 20  # unpacked at a time
 
 
@@ -28,7 +27,7 @@ class ParquetTable:
         self.sizes = [group.total_byte_size for group in self._groups]  # uncompressed
         self.rows = [group.num_rows for group in self._groups]
 
-    def read(self, start: int, stop: int, columns: list[list[str]], most: int) -> Groups:
+    def read(self, start: int, stop: int, columns: list[list[str]], most: int) -> Iterator[Any]:
         """Yield columns of some groups with the group, about `most` bytes of rows at a time."""
         names = [".".join(path) for path in columns]
         if self._expect and start < stop:
@@ -63,7 +62,7 @@ class ArrowTable:
         self.rows = [self._batch(group).num_rows for group in range(num_batches)]
         self.sizes = [source.size // num_batches] * num_batches if num_batches else []
 
-    def read(self, start: int, stop: int, columns: list[list[str]], most: int) -> Groups:
+    def read(self, start: int, stop: int, columns: list[list[str]], most: int) -> Iterator[Any]:
         """Yield columns of some groups with the group, about `most` bytes of rows at a time."""
         for group in range(start, stop):
             batch = self._batch(group).select(sorted({path[0] for path in columns}))

@@ -57,9 +57,11 @@ def cut_into_units(
     if unit_bytes < 1:
         raise ValueError(f"unit_bytes is {unit_bytes}; it must be at least 1")
     units = []
+    tables = {number: source for number, source in enumerate(sources) if source.has_groups}
+    runs = _runs_of_tables(tables, unit_bytes) if tables else {}
     for number, source in enumerate(sources):
-        if source.has_groups:
-            units += _runs_of_row_groups(number, source, unit_bytes)
+        if number in runs:
+            units += runs[number]
         elif source.compression is None and source.kind in ("text", "jsonl"):
             units += _ranges(number, source, unit_bytes)
         elif number in unpacked:
@@ -119,6 +121,15 @@ def group_small_files(
 def _together(group: list[Unit], size: int) -> Unit:
     first = group[0]
     return first if len(group) == 1 else Unit(first.source, 0, size, len(group))
+
+
+def _runs_of_tables(tables: dict[int, Source], unit_bytes: int) -> dict[int, list[Unit]]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(16) as pool:  # the footers may be far away
+        sizes = [unit_bytes] * len(tables)
+        runs = pool.map(_runs_of_row_groups, tables, tables.values(), sizes)
+        return dict(zip(tables, runs, strict=True))
 
 
 def _runs_of_row_groups(number: int, source: Source, unit_bytes: int) -> list[Unit]:
