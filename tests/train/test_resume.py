@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import random
 import select
 import shutil
@@ -129,9 +130,8 @@ SHORT = {
 
 def rows_of_metrics(run_dir):
     rows = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-    return [
-        {k: v for k, v in r.items() if k not in ("tokens_per_second", "data_wait")} for r in rows
-    ]
+    timed = re.compile("tokens_per_second|data_wait|wait_.*|queue_depth")
+    return [{k: v for k, v in r.items() if not timed.fullmatch(k)} for r in rows]
 
 
 @pytest.mark.parametrize(
