@@ -2,8 +2,8 @@
 
 import itertools
 import json
-import re
 import random
+import re
 import select
 import shutil
 import signal
