@@ -1,48 +1,62 @@
 """A store that does not answer is named in the log, and the batch comes when it answers again."""
 
-import logging
+import json
 import signal
-import threading
+import subprocess
+import sys
 
 import numpy as np
 from stores.conftest import new_bucket
 
 import tokenmill
 from tokenmill.base.address import join
-from tokenmill.batches import BatchForm
 from tokenmill.stores import objects
 
+# A process of its own: the log names whatever any thread of a process waits for.
+WAITS = """
+import json, logging, os, signal, sys
+import tokenmill
+from tokenmill.batches import BatchForm
 
-def test_a_stopped_store_is_named_within_the_time(use_server, tmp_path, caplog):
+bucket, cache, server = sys.argv[1], sys.argv[2], int(sys.argv[3])
+messages = []
+
+class Continue(logging.Handler):
+    def emit(self, record):
+        messages.append(record.getMessage())
+        os.kill(server, signal.SIGCONT)
+
+logging.getLogger("tokenmill").addHandler(Continue())
+data = tokenmill.open(bucket, cache_dir=cache)
+form = BatchForm(stall_seconds=0.3)
+loader = tokenmill.BatchLoader(data, batch_size=4, block_size=16, form=form)
+os.kill(server, signal.SIGSTOP)
+rows = next(loader).inputs.tolist()
+longest = loader.stats()["stages"]["fetch"]["max"]
+loader.close()
+print(json.dumps([rows, longest, messages]))
+"""
+
+
+def test_a_stopped_store_is_named_within_the_time(use_server, tmp_path):
     server = use_server("moto")
     bucket = new_bucket(server)
     tokenmill.write_tokens([np.arange(900)] * 9, tmp_path / "data", end_of_text_id=1000)
     for path in sorted(tmp_path.rglob("data/**/*.*")):
         objects.upload(path, join(bucket, str(path.relative_to(tmp_path / "data"))))
-    data = tokenmill.open(bucket, cache_dir=tmp_path / "cache")
-    form = BatchForm(stall_seconds=0.3)
-    loader = tokenmill.BatchLoader(data, batch_size=4, block_size=16, form=form)
-    logged = threading.Event()
+    given = [bucket, str(tmp_path / "cache"), str(server.process.pid)]
 
-    class Continue(logging.Handler):
-        def emit(self, record):
-            server.process.send_signal(signal.SIGCONT)
-            logged.set()
-
-    handler = Continue()
-    logging.getLogger("tokenmill").addHandler(handler)
-    server.process.send_signal(signal.SIGSTOP)
     try:
-        batch = next(loader)
+        done = subprocess.run(
+            [sys.executable, "-c", WAITS, *given], capture_output=True, text=True, timeout=120
+        )
     finally:
         server.process.send_signal(signal.SIGCONT)
-        logging.getLogger("tokenmill").removeHandler(handler)
-        loader.close()
 
+    assert done.returncode == 0, done.stderr
+    rows, longest, messages = json.loads(done.stdout)
     local = tokenmill.BatchLoader(tokenmill.open(tmp_path / "data"), batch_size=4, block_size=16)
-    assert np.array_equal(batch.inputs, local.batch(0).inputs)
-    assert logged.is_set()
-    message = caplog.records[0].getMessage()
-    assert f"waiting for a batch of 1 files: {bucket}/train/shard_00000.bin, for 0." in message
-    assert f"; the store: get {bucket}/train/shard_00000.bin, for 0." in message
-    assert loader.stats()["stages"]["fetch"]["max"] > 0.3
+    assert np.array_equal(rows, local.batch(0).inputs)
+    assert f"waiting for a batch of 1 files: {bucket}/train/shard_00000.bin, for 0." in messages[0]
+    assert f"; the store: get {bucket}/train/shard_00000.bin, for 0." in messages[0]
+    assert longest > 0.3

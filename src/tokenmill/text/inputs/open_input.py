@@ -27,6 +27,7 @@ TABLES = ("parquet", "arrow")
 """Kinds that pyarrow reads."""
 UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP)
 BLOCK_BYTES = 1 << 18  # compressed bytes read at a time
+REQUESTS_AT_ONCE = 16  # to a store
 BOMB_BYTES = 1 << 30
 BOMB_RATIO = 1000
 

@@ -19,9 +19,14 @@ from tokenmill.base.human import plural
 from tokenmill.base.system import portable_path
 from tokenmill.errors import PrepareError
 from tokenmill.text.inputs.file_kind import HEAD_BYTES, detect_kind, is_taken, make_source, suffixes
-from tokenmill.text.inputs.open_input import UNREADABLE, Source, cannot_read, printable
+from tokenmill.text.inputs.open_input import (
+    REQUESTS_AT_ONCE,
+    UNREADABLE,
+    Source,
+    cannot_read,
+    printable,
+)
 
-REQUESTS_AT_ONCE = 16  # to a store
 Entry = str | os.PathLike[str]
 SkipFolder = Callable[[str], bool]
 # What datasets.save_to_disk writes next to the data.

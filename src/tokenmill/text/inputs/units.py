@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from tokenmill.text.inputs.open_input import TABLES, Source
+from tokenmill.base.address import is_address
+from tokenmill.text.inputs.open_input import REQUESTS_AT_ONCE, TABLES, Source
 
 _SMALL_BYTES = 1 << 20  # a larger file is one unit: errors then name it
 _MOST_FILES = 10_000  # in one unit
@@ -124,12 +125,15 @@ def _together(group: list[Unit], size: int) -> Unit:
 
 
 def _runs_of_tables(tables: dict[int, Source], unit_bytes: int) -> dict[int, list[Unit]]:
-    from concurrent.futures import ThreadPoolExecutor
+    given = (tables, tables.values(), [unit_bytes] * len(tables))
+    if any(is_address(source.path) for source in tables.values()):
+        from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(16) as pool:  # the footers may be far away
-        sizes = [unit_bytes] * len(tables)
-        runs = pool.map(_runs_of_row_groups, tables, tables.values(), sizes)
-        return dict(zip(tables, runs, strict=True))
+        with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:  # the footers are far away
+            runs = list(pool.map(_runs_of_row_groups, *given))
+    else:
+        runs = list(map(_runs_of_row_groups, *given))
+    return dict(zip(tables, runs, strict=True))
 
 
 def _runs_of_row_groups(number: int, source: Source, unit_bytes: int) -> list[Unit]:
