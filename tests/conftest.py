@@ -1,12 +1,15 @@
 """Examples that hypothesis makes up have no deadline: how long one takes depends on the machine."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("tokenmill", deadline=None)
 settings.load_profile("tokenmill")
+# A shell starts its background jobs with Ctrl-C ignored, and every process would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
