@@ -45,6 +45,7 @@ MAY_IMPORT = {
     # A dataset may be the input of a preparation: retokenize.py.
     "preparation": {
         *("text", "tokens", "shards", "executors", "formats", "dataset", "stores", "hub"),
+        "reading",
     },
     "conversion": {"reading", "shards", "formats", "dataset", "tokens"},
     # Files on the hub may be inputs: hub_inputs.py reads them as stores/ reads objects.

@@ -149,14 +149,19 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_keywords(options: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
     """The options that were given, as `prepare` takes them: with `run` and `details`."""
-    from tokenmill.preparation import Details, Run
+    from tokenmill.preparation import Chat, Details, Run
 
     keywords = given(options)
     if progress is not None:
         keywords["progress"] = progress
-    for name, kind in {"run": Run, "details": Details}.items():
+    is_chat = keywords.pop("chat", False)
+    for name, kind in {"run": Run, "details": Details, "chat": Chat}.items():
         if named := keywords.keys() & {field.name for field in fields(kind)}:
             keywords[name] = kind(**{field: keywords.pop(field) for field in named})
+    if is_chat:
+        keywords.setdefault("chat", Chat())
+    elif "chat" in keywords:
+        raise click.UsageError("flags of chat are given, and not --chat: add it")
     return keywords
 
 

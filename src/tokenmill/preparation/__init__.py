@@ -4,6 +4,6 @@ Read prepare.py first: it has all stages in the order they run. planning/ is bef
 is the folder they work in. retokenize.py and pretokenize.py have another input, or another output.
 """
 
-from tokenmill.preparation.planning.settings import Details, Run
+from tokenmill.preparation.planning.settings import Chat, Details, Run
 
-__all__ = ["Details", "Run"]
+__all__ = ["Chat", "Details", "Run"]

@@ -27,7 +27,7 @@ from tokenmill.preparation.planning.inputs import (
     notes_on_inputs,
 )
 from tokenmill.preparation.planning.plan import PREVIOUS_FILE, Plan, begin, keep_tokenizer
-from tokenmill.preparation.planning.settings import Details, Run, Settings, SettingsKeywords
+from tokenmill.preparation.planning.settings import Chat, Details, Run, Settings, SettingsKeywords
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.accounts import PreparationOutcome, Summary, check_accounts
 from tokenmill.preparation.stages.commit import commit
@@ -41,7 +41,7 @@ from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.tokens.tokenizer import note_if_slow
 
 
-@takes_keywords_of(Settings, but=Details.__dataclass_fields__)
+@takes_keywords_of(Settings, but={**Details.__dataclass_fields__, **Chat.__dataclass_fields__})
 def prepare(
     inputs: Inputs,
     out_dir: str | os.PathLike[str],
@@ -50,6 +50,7 @@ def prepare(
     workers: int | None = None,
     append: bool = False,
     overwrite: bool = False,
+    chat: Chat | None = None,
     details: Details = Details(),
     run: Run = Run(),
     **settings: Unpack[SettingsKeywords],
@@ -66,6 +67,8 @@ def prepare(
     validation sets: {"code": "held/*.py", "law": [...]} makes `val_code` and `val_law`. What is in
     both is not trained on, and nothing else is held out unless `val_fraction` is given.
 
+    With `chat=Chat()` rows are conversations, see docs/guides/chat.md.
+
     `run` says how: `Run(max_ram="4G")` stays within this memory, `Run(engine="ray")` runs the tasks
     on a Ray cluster. Like `workers`, it never changes the result. Inputs and `out_dir` may be
     addresses at `s3://`, `gs://` or `az://` (inputs also `https://`, `hf://`); the work on the way
@@ -75,7 +78,7 @@ def prepare(
     started = time.monotonic()
     memory = limits.fit_into_memory(workers, run.max_ram)
     engine = Engine(run.engine, workers, run.ray_address)
-    given = details.added_to(settings)
+    given = details.added_to(settings if chat is None else chat.added_to(settings))
     with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
         wanted, sources = choose_inputs(target, inputs, val_input, given, run)
         summary = existing_dataset.find_done(target, wanted, sources)
@@ -138,7 +141,7 @@ def make_plan(
     plan = cut_inputs(plan, units.choose_unit_bytes(sources, run.unit_bytes))
     limits.check_space(plan)
     tokenizer = existing_dataset.tokenizer_for(target, settings, given)
-    is_measured = memory.max_ram is None and sources[0].kind != TOKENS
+    is_measured = memory.max_ram is None and sources[0].kind != TOKENS and not settings.chat
     if is_measured and limits.is_tight(plan):
         from tokenmill.preparation.estimate import least_room
 

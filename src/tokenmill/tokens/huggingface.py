@@ -31,6 +31,7 @@ from tokenmill.tokens.tokenizer_json import (
     is_plain_byte_level,
     parse,
     spellings_of,
+    steps_of,
 )
 from tokenmill.tokens.vocabulary import Ends, GivenIds, Ids, Vocabulary
 
@@ -105,6 +106,31 @@ class HuggingFaceTokenizer(ComparedTokenizer):
         if self.end_of_text is not None:
             found[self.end_of_text] = self.end_of_text_id
         return found
+
+    @functools.cached_property
+    def special_pattern(self) -> str:
+        """With the white space that a token takes from the text next to it."""
+        tree = self._tree
+        tokens = [t for t in tree["added_tokens"] if t["content"] in self.special_ids]
+        steps = steps_of(tree.get("pre_tokenizer"), "pretokenizers")
+        first = [step for step in steps if step.get("prepend_scheme") == "first"]
+        words = [token["content"] for token in tokens if token.get("single_word")]
+        if first or words:
+            raise FormatError(
+                f"{self.name} cannot encode chat: "
+                + (
+                    f"{words[0]!r} is a special token as a word alone"
+                    if words
+                    else "only the first piece of a text begins with a space (prepend_scheme)"
+                )
+            )
+        patterns = [
+            "\\s*" * bool(token.get("lstrip"))
+            + re.escape(token["content"])
+            + "\\s*" * bool(token.get("rstrip"))
+            for token in sorted(tokens, key=lambda token: len(token["content"]), reverse=True)
+        ]
+        return "|".join(patterns)
 
     @functools.cached_property
     def cuts(self) -> re.Pattern[bytes] | None:

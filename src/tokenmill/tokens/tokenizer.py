@@ -62,6 +62,12 @@ class Tokenizer:
         return {}
 
     @property
+    def special_pattern(self) -> str:
+        """An expression that finds special tokens where they mean themselves: chat templates."""
+        names = sorted(filter(None, self.special_ids), key=len, reverse=True)
+        return "|".join(map(re.escape, names))
+
+    @property
     def cuts(self) -> re.Pattern[bytes] | None:
         """Where a text may be cut without changing its ids: at `match.end()`. None: nowhere."""
         return None

@@ -8,9 +8,10 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -25,6 +26,9 @@ from tokenmill.text.inputs.units import Unit
 from tokenmill.tokens.cuts import AT_CHARACTERS
 from tokenmill.tokens.load_tokenizer import find_begin_token, from_state, load, with_begin_token
 from tokenmill.tokens.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from tokenmill.reading.columns import Column
 
 PLAN_VERSION = 1
 PREVIOUS_FILE = "previous.json"
@@ -52,7 +56,8 @@ class Plan:
     """Where new files go inside the dataset, such as `v-0123456789abcdef/`; usually nowhere."""
 
     def to_json(self) -> dict[str, Any]:
-        known = {"version": PLAN_VERSION, **vars(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        known = {"version": PLAN_VERSION, **values}
         del known["workspace"]
         known["settings"] = self.settings.to_json()
         known["sources"] = [vars(source) for source in self.sources]
@@ -77,6 +82,15 @@ class Plan:
     def compares_documents(self) -> bool:
         """Whether documents are compared, if only to keep validation sets apart from the rest."""
         return self.settings.dedup == "documents" or self.keeps_apart
+
+    @cached_property
+    def columns(self) -> tuple["Column", ...]:
+        """The columns that are written next to the ids, none as a rule."""
+        if not self.settings.columns:
+            return ()
+        from tokenmill.reading.columns import Column
+
+        return tuple(Column(name, bits) for name, bits in self.settings.columns.items())
 
     @property
     def needs_hashes(self) -> bool:

@@ -1,18 +1,23 @@
 """What a preparation is asked to do: `Settings` may change bytes of the result, `Run` may not."""
 
+import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, TypedDict
 
 from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import check_fields
+from tokenmill.base.strict_json import parse_object
 from tokenmill.base.suggest import one_of
 from tokenmill.shards.manifest import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
 UNIT_BYTES = 32 << 20
+CHAT_FIELDS = ("chat", "chat_template", "template_variables", "messages_field", "train_on")
+FIELDS_OF_A_ROW = ("tools", "documents", "chat_template_kwargs")
+"""Fields that a row may have next to its messages, for the chat template."""
 
 
 class SettingsKeywords(TypedDict, total=False):
@@ -55,9 +60,37 @@ class Details:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def added_to(self, settings: SettingsKeywords) -> dict[str, Any]:
+    def added_to(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         given = {name: value for name, value in vars(self).items() if value is not None}
         return {**settings, **given}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chat:
+    """How conversations become tokens, for `prepare(..., chat=Chat(train_on="last"))`."""
+
+    chat_template: str | os.PathLike[str] | None = None
+    """Jinja file; or the name of one of several templates of the tokenizer, or the text itself. By
+    default the tokenizer's own template."""
+    template_variables: Mapping[str, Any] | str | None = None
+    """What the template is given with each conversation, such as {"enable_thinking": False}."""
+    messages_field: str | None = None
+    """Field or column of a row that holds the messages; by default `messages`."""
+    train_on: Literal["assistant", "last", "all"] | None = None
+    """Which tokens are targets: those of all answers of the assistant (the default), of the last
+    one, or all tokens."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def added_to(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if "chat_template" in given:
+            given["chat_template"] = os.fspath(given["chat_template"])
+        variables = given.get("template_variables")
+        if isinstance(variables, Mapping):
+            given["template_variables"] = json.dumps(variables, sort_keys=True)
+        return {**settings, **given, "chat": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +122,19 @@ class Settings:
     """Share of the documents held out as val/; 0 for none."""
     compress: str | None = None
     """Compress the shards: zstd or zstd:LEVEL, 1 (fast) to 22 (small); none does not."""
+
+    # Chat
+    chat: bool = False
+    """Rows are conversations: their messages become one text by the chat template of the tokenizer,
+    and the column `loss` says which tokens are targets."""
+    chat_template: str | None = None
+    """Jinja file, or the name of one of several templates; by default the tokenizer's own."""
+    template_variables: str | None = None
+    """What the template is given with each conversation, as JSON: '{"enable_thinking": false}'."""
+    messages_field: str = "messages"
+    """Field or column of a row that holds the messages."""
+    train_on: Literal["assistant", "last", "all"] = "assistant"
+    """Tokens that are targets: of all answers of the assistant, of the last one, or all."""
 
     # Cleaning
     clean: bool = False
@@ -128,12 +174,42 @@ class Settings:
             from tokenmill.tokens.given_tokenizer import name_of
 
             object.__setattr__(self, "tokenizer", name_of(self.tokenizer, self.end_of_text))
+        self._check_chat()
         _ = self.read_rules  # which checks the other fields
+
+    def _check_chat(self) -> None:
+        one_of("train_on", self.train_on, ("assistant", "last", "all"))
+        usual = {field.name: field.default for field in fields(Settings)}
+        of_others = ("begin_token", "clean", "dedup", "document_is", "separator", "text_field")
+        refused = of_others if self.chat else CHAT_FIELDS[1:]
+        for name in refused:
+            value = getattr(self, name)
+            if value != usual[name] and value != "documents":
+                why = "the chat template writes the text" if self.chat else "it is for chat"
+                raise ValueError(f"{name} is {value!r:.80}, but {why}; leave it out")
+        if self.template_variables is not None:
+            variables = parse_object(self.template_variables.encode(), "template_variables")
+            object.__setattr__(self, "template_variables", json.dumps(variables, sort_keys=True))
+
+    def with_template(self) -> "Settings":
+        """Return these settings with the text of the chat template, and all of its variables."""
+        from tokenmill.tokens.chat_template import check_variables, find_template
+
+        text, tokens = find_template(self.tokenizer, self.chat_template)
+        variables = {**tokens, **json.loads(self.template_variables or "{}")}
+        check_variables(text, variables)
+        written = json.dumps(variables, sort_keys=True)
+        return replace(self, chat_template=text, template_variables=written)
 
     @property
     def compression_level(self) -> int | None:
         """Level of zstd; None for plain shards."""
         return None if self.compress is None else level_of(self.compress)
+
+    @property
+    def columns(self) -> Mapping[str, int]:
+        """Bits per token of each column that is written next to the ids."""
+        return {"loss": 1} if self.chat else {}
 
     @cached_property
     def read_rules(self) -> ReadRules:
@@ -143,19 +219,21 @@ class Settings:
             text_field=self.text_field,
             on_bad_input=self.on_bad_input,
             long_line=self.long_line,
+            row_fields=(self.messages_field, *FIELDS_OF_A_ROW) if self.chat else (),
         )
 
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
         values = {**asdict(self), "tokenizer": tokenizer}
-        return values if self.gitignore else {n: values[n] for n in values if n != "gitignore"}
+        unused = {*(() if self.gitignore else ("gitignore",)), *(() if self.chat else CHAT_FIELDS)}
+        return {name: value for name, value in values.items() if name not in unused}
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
     """List the settings that differ, one line each."""
     return [
-        f"{name}   {theirs.get(name)!r} -> {ours.get(name)!r}"
+        f"{name}   {theirs.get(name)!r:.200} -> {ours.get(name)!r:.200}"
         for name in {**ours, **theirs}
         if ours.get(name) != theirs.get(name)
     ]

@@ -214,7 +214,7 @@ class Summary:
         accounts = manifest.accounts
         if manifest.is_packed:
             shards = manifest.shards
-            plain = sum(shard.num_bytes + shard.ends.num_bytes for shard in shards)
+            plain = sum(file.num_bytes for shard in shards for file in shard.contents)
             there = sum(file.num_bytes for shard in shards for file in shard.files)
             size = f"{human_bytes(there)} on disk, {there / plain:.2f} of the plain size"
             notes = [*notes, f"compressed: {size}"]

@@ -32,7 +32,8 @@ def assemble_shard(out_dir: str, number: int) -> Receipt:
     shard = layout.shards[number]
     out = plan.workspace.out_dir
     level = plan.settings.compression_level
-    with ShardWriter(out, shard.file, plan.dtype, level=level) as writer:
+    columns = plan.columns
+    with ShardWriter(out, shard.file, plan.dtype, level=level, columns=columns) as writer:
         ends, cut = _write_tokens(plan, layout, shard, writer)
         entry = writer.finish(ends)
     known = {f"../../{file.file}": (file.num_bytes, file.xxh3_128) for file in entry.files}
@@ -51,6 +52,7 @@ def _write_tokens(
     """Write the ids; return where documents end, and whether the end of the shard cuts one."""
     ends = [np.empty(0, np.int64)]
     length = shard.stop - shard.start
+    names = [column.name for column in plan.columns]
     for part in parts_between(layout.part_starts[shard.axis], shard.start, shard.stop):
         begins = int(layout.part_starts[shard.axis][part]) - shard.start
         described = load_parts(plan.workspace.out_dir)[part]
@@ -59,9 +61,11 @@ def _write_tokens(
         if not kept.any():
             continue
         place = begins  # in the shard; before it begins, or after it ends, nothing is written
-        for ids in _kept_ids(plan, described, lengths, kept):
-            writer.write(ids[max(0, -place) : max(0, length - place)])
-            place += len(ids)
+        for tables in _kept_tokens(plan, described, lengths, kept):
+            inside = slice(max(0, -place), max(0, length - place))
+            ids, *values = (table[inside] for table in tables)
+            writer.write(ids, dict(zip(names, values, strict=True)))
+            place += len(tables[0])
         stops = begins + np.cumsum(lengths[kept])
         ends.append(stops[(stops > 0) & (stops <= length)])
     assert writer.num_tokens == length, (shard, writer.num_tokens)
@@ -72,24 +76,25 @@ def _write_tokens(
     return found, cut
 
 
-def _kept_ids(
+def _kept_tokens(
     plan: Plan, part: Part, lengths: np.ndarray, kept: np.ndarray
-) -> Iterator[np.ndarray]:
-    """Yield the ids of the documents of a part that are kept, some at a time."""
+) -> Iterator[list[np.ndarray]]:
+    """Yield ids and columns of the documents of a part that are kept, some tokens at a time."""
     if kept.all():
-        for ids in part.token_arrays(plan):
-            yield from (
-                ids[start : start + TOKENS_AT_ONCE] for start in range(0, len(ids), TOKENS_AT_ONCE)
-            )
+        for tables in part.tables(plan):
+            for start in range(0, len(tables[0]), TOKENS_AT_ONCE):
+                yield [table[start : start + TOKENS_AT_ONCE] for table in tables]
         return
-    (ids,) = map(np.asarray, part.token_arrays(plan))  # of several documents
+    (mapped,) = part.tables(plan)  # of several documents
+    tables = list(map(np.asarray, mapped))
     bounds = np.append(0, np.cumsum(lengths))
     edges = bounds[np.flatnonzero(np.diff(kept, prepend=False, append=False))]
-    runs = [ids[start:stop] for start, stop in edges.reshape(-1, 2).tolist()]
+    runs = edges.reshape(-1, 2).tolist()
     # The first run that reaches beyond 0, TOKENS_AT_ONCE, 2 * TOKENS_AT_ONCE...
-    firsts = edges[1::2].searchsorted(np.arange(0, len(ids), TOKENS_AT_ONCE), side="right")
+    firsts = edges[1::2].searchsorted(np.arange(0, len(tables[0]), TOKENS_AT_ONCE), side="right")
     for first, last in pairwise(np.unique(np.append(firsts, len(runs))).tolist()):
-        yield np.concatenate(runs[first:last])
+        some = runs[first:last]
+        yield [np.concatenate([table[i:j] for i, j in some]) for table in tables]
 
 
 def write_npy(plan: Plan, path: Path, dtype: np.dtype[Any]) -> int:

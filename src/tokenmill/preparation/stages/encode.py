@@ -21,7 +21,14 @@ import xxhash
 from tokenmill.base.atomic import keep
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.preparation.planning.plan import Plan, load_plan
-from tokenmill.preparation.stages.parts import FOLDER, TOKENS_PER_FILE, Part, PartWriter, TokenFile
+from tokenmill.preparation.stages.parts import (
+    FOLDER,
+    NO_COLUMNS,
+    TOKENS_PER_FILE,
+    Part,
+    PartWriter,
+    TokenFile,
+)
 from tokenmill.preparation.stages.unit_text import kept_file, naming_source, text_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import read_once
@@ -36,6 +43,7 @@ from tokenmill.text.reading.chunks import EXAMPLES, Chunk, Edge
 from tokenmill.tokens.tokenizer import Tokenizer, count_literals
 
 if TYPE_CHECKING:
+    from tokenmill.preparation.stages.conversations import ConversationEncoder
     from tokenmill.preparation.stages.duplicates import Search
     from tokenmill.preparation.stages.long_documents import LongDocuments
 
@@ -76,7 +84,7 @@ def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None) -> Recei
         for chunk in plan.workspace.noting(unit, text_of(plan, unit, lines)):
             encoder.add(chunk)
         encoded = encoder.finish()
-    files = [f"{file.name}.tokens" for part in encoded.parts for file in part.files]
+    files = [name for part in encoded.parts for file in part.files for name in file.names(plan)]
     files += [f"{part.name}.rows" for part in encoded.parts if part.num_documents]
     receipt = plan.workspace.leave_receipt(FOLDER, str(unit), files, asdict(encoded))
     if lines is not None:
@@ -93,6 +101,7 @@ class UnitEncoder:
         self._encoder = TextEncoder(plan, unit, task)
         self._counts = self._encoder.counts
         self._is_compared = plan.sources_of(unit)[0].kind == TOKENS
+        self._conversations = _conversation_encoder(plan) if plan.settings.chat else None
         self._long: LongDocuments | None = None
         """Made when the first piece of a long document is met."""
         self._bad_input: list[BadInputPlace] = []
@@ -164,12 +173,17 @@ class UnitEncoder:
                     self._encoder.drop_empty(had_text=number in chunk.shortened)
         if not full:
             return
-        ids, ends = self._encoder.encode(full)
+        values = NO_COLUMNS
+        if self._conversations is not None:
+            ids, ends, targets = self._conversations.encode(full)
+            values = {"loss": targets}
+        else:
+            ids, ends = self._encoder.encode(full)
         if self._is_compared:
             self._encoder.check_same_text(full, ids, ends)
         if self._writer is None:
             self._writer = PartWriter(self._plan, next(self._encoder.names), self._encoder.task)
-        self._writer.add(ids, ends)
+        self._writer.add(ids, ends, values)
         if self._writer.num_tokens >= TOKENS_PER_FILE:
             self._close_part()
 
@@ -252,6 +266,12 @@ class TextEncoder:
     def drop_empty(self, *, had_text: bool) -> None:
         """Count an empty document; `had_text`: it had text before repeated lines were dropped."""
         self.dropped[ONLY_REPEATED_LINES if had_text else EMPTY] += 1
+
+
+def _conversation_encoder(plan: Plan) -> "ConversationEncoder":
+    from tokenmill.preparation.stages.conversations import ConversationEncoder
+
+    return ConversationEncoder(plan.tokenizer)
 
 
 @read_once(PARTS_FILE)

@@ -3,12 +3,13 @@
     N.M.tokens   ids in the width of the dataset, each document followed by the end-of-text id, and
                  preceded by the begin token, if one is asked for
     N.M.rows     a row per document: its number of ids, and the hash of its own ids, without these
+    N.M.C.column the values of column C (`plan.columns`), one for each id in N.M.tokens
 
 N is the unit that the part begins in, M counts its files. A document that is too long for one part
 is a part by itself, and its ids are in several files (`long_documents.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,6 +25,8 @@ from tokenmill.text.cleaning.dedup import HASH, hash_all
 TOKENS_PER_FILE = 16 << 20
 ROW = np.dtype([("length", "<u8"), ("hash", HASH)])
 FOLDER = "units"
+Values = Mapping[str, np.ndarray]  # of columns, by name: one (or a row of k) for each id
+NO_COLUMNS: Values = {}
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,10 @@ class TokenFile:
     def unit(self) -> int:
         """The unit that wrote it."""
         return int(self.name.partition(".")[0])
+
+    def names(self, plan: Plan) -> list[str]:
+        """The files on disk: of its ids, and of each column."""
+        return [f"{self.name}.tokens", *(f"{self.name}.{c.name}.column" for c in plan.columns)]
 
 
 @dataclass(frozen=True)
@@ -67,10 +74,18 @@ class Part:
 
     def token_arrays(self, plan: Plan) -> Iterator[np.ndarray]:
         """The ids of each of its files, mapped."""
+        return (ids for ids, *_ in self.tables(plan))
+
+    def tables(self, plan: Plan) -> Iterator[list[np.ndarray]]:
+        """The ids of each of its files, and after them the values of each column, mapped."""
+        kinds = [(plan.dtype, ()), *((column.dtype, column.shape) for column in plan.columns)]
         for file in self.files:
             if file.num_tokens:
-                path = plan.workspace.path(FOLDER, f"{file.name}.tokens")
-                yield np.memmap(path, plan.dtype, mode="r", shape=(file.num_tokens,))
+                paths = [plan.workspace.path(FOLDER, name) for name in file.names(plan)]
+                yield [
+                    np.memmap(path, dtype, mode="r", shape=(file.num_tokens, *shape))
+                    for path, (dtype, shape) in zip(paths, kinds, strict=True)
+                ]
 
 
 def split_of(plan: Plan, part: Part) -> str | None:
@@ -87,12 +102,16 @@ class TokenWriter:
         self.num_tokens = 0
         self._files = task.enter_context(ExitStack())
         self._tokens = self._open("tokens")
+        self._columns = {column: self._open(f"{column.name}.column") for column in plan.columns}
 
     def _open(self, kind: str) -> IO[bytes]:
         path = self._plan.workspace.path(FOLDER, f"{self._name}.{kind}")
         return self._files.enter_context(new_file(path))
 
-    def write(self, ids: np.ndarray) -> None:
+    def write(self, ids: np.ndarray, values: Values = NO_COLUMNS) -> None:
+        for column, file in self._columns.items():
+            stored = column.stored(values[column.name], len(ids), f"part {self._name}")
+            file.write(np.ascontiguousarray(stored).data)
         self._tokens.write(ids.astype(self._plan.dtype, copy=False).data)
         self.num_tokens += len(ids)
 
@@ -109,8 +128,11 @@ class PartWriter(TokenWriter):
         self._num_documents = 0
         self._rows = self._open("rows")
 
-    def add(self, ids: np.ndarray, ends: np.ndarray) -> None:
-        """Append documents encoded one after another; `ends` says where each ends in `ids`."""
+    def add(self, ids: np.ndarray, ends: np.ndarray, values: Values = NO_COLUMNS) -> None:
+        """Append documents encoded one after another; `ends` says where each ends in `ids`.
+
+        `values` are of every id that is written: also of the begin tokens and end-of-text ids.
+        """
         plan = self._plan
         rows = np.zeros(len(ends), ROW)
         rows["length"] = np.diff(ends, prepend=0) + 1  # with end-of-text
@@ -124,7 +146,7 @@ class PartWriter(TokenWriter):
             starts = np.cumsum(rows["length"]) - rows["length"]
             out = np.insert(out, starts.astype(np.int64), plan.begin_token_id)
             rows["length"] += 1
-        self.write(out)
+        self.write(out, values)
         self._rows.write(rows.data)
         self._num_documents += len(rows)
 

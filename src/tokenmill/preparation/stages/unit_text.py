@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import PrepareError, TokenmillError
 from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
@@ -74,6 +74,7 @@ def _read(
         large_document_bytes=limits.share(source.kind),
         on_large=on_large,
         spool_dir=str(plan.workspace.root),
+        text_of_row=_text_of_row(plan) if plan.settings.chat else None,
     )
     try:
         if source.kind == TOKENS:
@@ -91,6 +92,12 @@ def _read(
     except TooLargeError as error:
         limits.explain(error, source.kind)
         raise
+
+
+def _text_of_row(plan: Plan) -> Callable[[Any], bytes]:
+    from tokenmill.preparation.stages.conversations import reader_of
+
+    return reader_of(plan.settings, plan.tokenizer).text_of
 
 
 @contextmanager

@@ -133,18 +133,13 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
     """Return the settings asked for; the others are as in the dataset that is added to."""
     found = target.previous
     if found is None:
-        return Settings(**given)
+        settings = Settings(**given)
+        return settings.with_template() if settings.chat else settings
     if found.tokenizer.state is None:
         raise TokenizerMismatchError(
             f"{target.name} names no tokenizer: no text can be added to it; use another folder"
         )
     theirs = recorded_settings(found)
-    if columns := [column.name for shard in found.shards[:1] for column in shard.columns or ()]:
-        raise SettingsMismatchError(
-            f"{target.name} has the columns {', '.join(columns)}, and text that is added to it has "
-            "none: every token of a dataset must have them",
-            hint="prepare into another folder, and train on a Mixture of both",
-        )
     for name in _MUST_BE_EQUAL:
         must_be = found.dtype if name == "dtype" else theirs.get(name)
         if name in given and given[name] != must_be:
@@ -153,7 +148,15 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
                 f"{given[name]!r}",
                 hint=f"leave {name} out, or prepare into another folder",
             )
-    return Settings(**{**theirs, **{k: v for k, v in given.items() if k not in _FIXED}})
+    settings = Settings(**{**theirs, **{k: v for k, v in given.items() if k not in _FIXED}})
+    columns = {column.name: column.bits for column in found.shards[0].columns or ()}
+    if columns != settings.columns:
+        raise SettingsMismatchError(
+            f"{target.name} has the columns {columns or 'none'}, and what is added to it would "
+            f"have {settings.columns or 'none'} (bits per token): every token of a dataset has all",
+            hint="prepare into another folder, and train on a Mixture of both",
+        )
+    return settings
 
 
 def tokenizer_for(target: Target, settings: Settings, given: dict[str, Any]) -> Tokenizer | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
 from tokenmill.base.suggest import one_of
 from tokenmill.text.inputs.open_input import Source
@@ -43,6 +44,10 @@ class ReadRules:
     """Called with True before a large document is held; it is released with the next chunk."""
     spool_dir: str | None = None
     """Where compressed tables are unpacked to."""
+    row_fields: tuple[str, ...] = ()
+    """Fields of a row that `text_of_row` reads, the first of which must be there."""
+    text_of_row: Callable[[dict[str, Any]], bytes] | None = None
+    """Makes the text of a row of several values, such as a conversation; or NotReadableError."""
 
     def __post_init__(self) -> None:
         one_of("document_is", self.document_is, ("file", "line", "paragraph"))

@@ -28,6 +28,7 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     loads = orjson.loads
     field = rules.text_field
     fields = rules.fields
+    text_of_row = rules.text_of_row
     rules = replace(rules, cuts=None)  # a line is parsed whole
     for pieces, bytes_in in pieces_of(source, unit, rules, BySeparator(b"\n")):
         chunk = Chunk([], bytes_in=bytes_in)
@@ -40,11 +41,16 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
             lines[0] = lines[0][3:]  # of the file, not of the text in it
         try:
             rows = map(loads, lines)
-            if not fields.is_template:
+            if text_of_row is not None:
+                chunk.texts = list(map(text_of_row, rows))
+            elif not fields.is_template:
                 chunk.texts = [row[field].encode() for row in rows]
             else:
                 chunk.texts = [fields.join([row[n].encode() for n in fields.names]) for row in rows]
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        except (
+            *(orjson.JSONDecodeError, KeyError, TypeError, AttributeError),
+            bad_input.NotReadableError,
+        ):
             _read_with_care(pieces, chunk, source, rules)
         chunk.drop_empty()
         yield chunk
@@ -57,8 +63,11 @@ def _read_with_care(pieces: DocumentPieces, chunk: Chunk, source: Source, rules:
             continue
         try:
             value, is_repaired = _parse(line, repair=rules.on_bad_input == "replace")
-            texts = [_find_text(value, name) for name in rules.fields.names]
-            chunk.texts.append(rules.fields.join(texts))
+            if rules.text_of_row is not None:
+                chunk.texts.append(rules.text_of_row(value))
+            else:
+                texts = [_find_text(value, name) for name in rules.fields.names]
+                chunk.texts.append(rules.fields.join(texts))
         except bad_input.NotReadableError as bad:
             if rules.on_bad_input == "error":
                 where = f":{_lines_before(source, pieces.offset) + number}"

@@ -29,6 +29,8 @@ def read_table(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         covers = ends[unit.stop] if groups else source.size
         try:
             paths = [find_column(table.schema, name) for name in rules.fields.names]
+            if rules.row_fields:
+                paths = _paths_of_rows(table.schema, rules)
         except NotReadableError as bad:
             yield reader.bad_file(bad, covers - done, first=unit.start == 0)
             return
@@ -40,10 +42,13 @@ def read_table(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
                 if batch.nbytes > rules.large_document_bytes:
                     rules.on_large(True)
                 num_rows = batch.num_rows
-                columns = [_texts(batch, path) for path in paths]
-                del batch  # before the texts are checked: memory
-                _fill(reader, columns, row)
-                del columns
+                if rules.text_of_row is not None:
+                    _fill_from_rows(reader, batch.to_pylist(), row)
+                else:
+                    columns = [_texts(batch, path) for path in paths]
+                    del batch  # before the texts are checked: memory
+                    _fill(reader, columns, row)
+                    del columns
                 row += num_rows
                 yield chunk
         except (pyarrow.ArrowException, OSError) as error:
@@ -74,6 +79,24 @@ def find_column(schema: Any, name: str) -> list[str]:
     if not any(is_text(kind) for is_text in text):
         raise no_column(name, f"holds {kind}, not text")
     return path
+
+
+def _paths_of_rows(schema: Any, rules: ReadRules) -> list[list[str]]:
+    """The columns of values that become text together; all but the first may be missing."""
+    if rules.row_fields[0] not in schema.names:
+        what = f"no such column; the file has: {short_list(schema.names)}"
+        raise no_column(rules.row_fields[0], what)
+    return [[name] for name in rules.row_fields if name in schema.names]
+
+
+def _fill_from_rows(reader: RowReader, rows: list[Any], first_row: int) -> None:
+    assert reader.rules.text_of_row is not None
+    for number, row in enumerate(rows, first_row):
+        try:
+            reader.add(number, reader.rules.text_of_row(row))
+        except NotReadableError as bad:
+            reader.bad_row(number, bad.reason, bad.what, bad.hint)
+    reader.chunk.drop_empty()
 
 
 def _texts(batch: Any, path: list[str]) -> list[bytes | None]:
