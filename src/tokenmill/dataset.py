@@ -5,6 +5,7 @@ A dataset is one axis of `len(data)` tokens over all its shards, in the order of
 each shard; tokens are mapped or read when they are asked for, documents likewise.
 """
 
+import functools
 import hashlib
 import os
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from tokenmill.reading.token_axis import Shard, TokenAxis, fingerprint
 from tokenmill.reading.token_file import Lazy, TokenFile, index_state
 
 if TYPE_CHECKING:
+    from tokenmill.reading.facts import Facts
     from tokenmill.reading.length_index import LengthIndex
 
 __all__ = ["Shard", "TokenDataset", "from_array", "open"]
@@ -298,7 +300,8 @@ class TokenDataset(TokenAxis):
 
     def __getstate__(self) -> dict[str, Any]:
         # Paths and settings travel; what is open, counted or loaded does not.
-        return {**self.__dict__, "_loaded": None, "_documents": None, "_by_length": None}
+        kept = {name: value for name, value in self.__dict__.items() if name != "all_facts"}
+        return {**kept, "_loaded": None, "_documents": None, "_by_length": None}
 
     @property
     def named_splits(self) -> list[str]:
@@ -355,6 +358,39 @@ class TokenDataset(TokenAxis):
                 key, self.path, self.num_tokens, self.document_ends
             )
         return self._by_length
+
+    @property
+    def has_facts(self) -> bool:
+        """Return True if facts of all documents were kept."""
+        return bool(self._found.facts)
+
+    @functools.cached_property
+    def all_facts(self) -> "Facts":
+        """The reader of the facts of these documents."""
+        from tokenmill.reading.facts import Facts, no_facts
+
+        splits = dict.fromkeys(file.split for file in self.files)
+        files = [file for file in self._found.facts if file.split in splits]
+        if not files:
+            raise no_facts(self.path)
+        if sum(file.num_documents for file in files) != self.num_documents:
+            why = "is a part of a split here, and facts are those of whole splits; open the split"
+            raise no_facts(self.path, why)
+        return Facts(files)
+
+    def facts(self, columns: Sequence[str] | None = None, where: Any = None) -> Any:
+        """Return the facts of the documents as an Arrow table: row i is about document i.
+
+        `where` chooses documents as in `tokenmill.open`; the column `document` has their numbers.
+        """
+        facts = self.all_facts
+        chosen = None if where is None else self._mask(where)
+        numbers = np.arange(facts.num_documents) if chosen is None else chosen.nonzero()[0]
+        return facts.table(columns, chosen, numbers)
+
+    def facts_of(self, document: int) -> dict[str, Any]:
+        """Return the facts of one document, as far as it has any."""
+        return self.all_facts.row(document) if self.has_facts else {}
 
     def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
         """Return the same dataset with only these of its files."""

@@ -30,6 +30,8 @@ class SettingsKeywords(TypedDict, total=False):
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
+    facts: bool
+    keep: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +116,12 @@ class Settings:
     long_line: int = 8 << 20
     """Lines of more bytes are never duplicates, and a document of more may be encoded in pieces."""
 
+    # Facts of documents
+    facts: bool = False
+    """Keep where each document comes from, in a Parquet file per split: file, row or byte, id."""
+    keep: str | None = None
+    """Keep these fields of rows there too, as in url,score,doc=meta.id (NAME=FIELD renames)."""
+
     def __post_init__(self) -> None:
         one_of("dedup", self.dedup, ("none", "lines", "documents"))
         one_of("dtype", self.dtype, (None, "uint16", "uint32"))
@@ -135,6 +143,10 @@ class Settings:
         """Level of zstd; None for plain shards."""
         return None if self.compress is None else level_of(self.compress)
 
+    @property
+    def keeps_facts(self) -> bool:
+        return self.facts or self.keep is not None
+
     @cached_property
     def read_rules(self) -> ReadRules:
         return ReadRules(
@@ -143,13 +155,16 @@ class Settings:
             text_field=self.text_field,
             on_bad_input=self.on_bad_input,
             long_line=self.long_line,
+            keeps_facts=self.keeps_facts,
+            keep=self.keep,
         )
 
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
         values = {**asdict(self), "tokenizer": tokenizer}
-        return values if self.gitignore else {n: values[n] for n in values if n != "gitignore"}
+        unused = [name for name in ("gitignore", "facts", "keep") if not values[name]]
+        return {name: value for name, value in values.items() if name not in unused}
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
