@@ -55,6 +55,11 @@ class Facts:
         return pa.unify_schemas(schemas, promote_options="permissive")
 
     @property
+    def identity(self) -> list[str]:
+        """What changes when they do."""
+        return [file.xxh3_128 for file in self.files]
+
+    @property
     def kept_types(self) -> dict[str, Any]:
         """The types of those columns that not all facts have, by name."""
         return {field.name: field.type for field in self.schema if field.name not in OWN_NAMES}
