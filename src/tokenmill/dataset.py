@@ -5,6 +5,7 @@ A dataset is one axis of `len(data)` tokens over all its shards, in the order of
 each shard; tokens are mapped or read when they are asked for, documents likewise.
 """
 
+import functools
 import hashlib
 import os
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from tokenmill.reading.token_axis import Shard, TokenAxis, fingerprint
 from tokenmill.reading.token_file import Lazy, TokenFile, index_state
 
 if TYPE_CHECKING:
+    from tokenmill.reading.facts import Facts
     from tokenmill.reading.length_index import LengthIndex
 
 __all__ = ["Shard", "TokenDataset", "from_array", "open"]
@@ -50,6 +52,7 @@ def open(
     verify: bool | None = None,
     begin_token: int | str | None = None,
     columns: Sequence[str] | None = None,
+    where: Any = None,
 ) -> "TokenDataset":
     """Open token files as they are: a tokenmill dataset, a folder, a file, a glob or a list.
 
@@ -74,6 +77,10 @@ def open(
 
     `columns` are the names of the columns next to the ids that are used, by default all: `loss`
     masks targets, `weights` weigh them (docs/guides/columns.md). `columns=[]` uses none of them.
+
+    `where` chooses documents: SQL over their facts such as "lang = 'en' AND score > 0.5", a list of
+    their numbers, or a boolean for each (docs/guides/facts.md). The batches are those of a dataset
+    prepared from the chosen documents alone.
     """
     check_split(split)
     one_of("backend", backend, BACKENDS)
@@ -93,13 +100,14 @@ def open(
     if split is None:
         splits = {file.split for file in found.files}
         split = splits.pop() if len(splits) == 1 else None
-    return TokenDataset(
+    data = TokenDataset(
         _with_ids(found, end_of_text, end_of_text_comes, begin_token, tokenizer),
         reader,
         path=os.fspath(path) if isinstance(path, (str, os.PathLike)) else f"{len(path)} paths",
         split=None if split == ALL else split,
         tokenizer=tokenizer,
     )
+    return data if where is None else data.select(where)
 
 
 def _addresses(path: Where | Sequence[Where]) -> list[str]:
@@ -298,7 +306,8 @@ class TokenDataset(TokenAxis):
 
     def __getstate__(self) -> dict[str, Any]:
         # Paths and settings travel; what is open, counted or loaded does not.
-        return {**self.__dict__, "_loaded": None, "_documents": None, "_by_length": None}
+        kept = {name: value for name, value in self.__dict__.items() if name != "all_facts"}
+        return {**kept, "_loaded": None, "_documents": None, "_by_length": None}
 
     @property
     def named_splits(self) -> list[str]:
@@ -355,6 +364,80 @@ class TokenDataset(TokenAxis):
                 key, self.path, self.num_tokens, self.document_ends
             )
         return self._by_length
+
+    @property
+    def has_facts(self) -> bool:
+        """Return True if facts of all documents were kept."""
+        return bool(self._found.facts)
+
+    @functools.cached_property
+    def all_facts(self) -> "Facts":
+        """The reader of the facts of these documents."""
+        from tokenmill.reading.facts import Facts, no_facts
+
+        if self._reader.facts is not None:
+            chosen: Facts = self._reader.facts
+            return chosen
+        splits = dict.fromkeys(file.split for file in self.files)
+        files = [file for file in self._found.facts if file.split in splits]
+        if not files:
+            raise no_facts(self.path)
+        if sum(file.num_documents for file in files) != self.num_documents:
+            why = "is a part of a split here, and facts are those of whole splits; open the split"
+            raise no_facts(self.path, why)
+        return Facts(files)
+
+    def facts(self, columns: Sequence[str] | None = None, where: Any = None) -> Any:
+        """Return the facts of the documents as an Arrow table: row i is about document i.
+
+        `where` chooses documents as in `tokenmill.open`; the column `document` has their numbers.
+        """
+        facts = self.all_facts
+        chosen = None
+        if where is not None:
+            from tokenmill.reading.selected_reader import masks_of
+
+            chosen = np.concatenate([np.empty(0, bool), *masks_of(self, where)])
+        numbers = np.arange(facts.num_documents) if chosen is None else chosen.nonzero()[0]
+        return facts.table(columns, chosen, numbers)
+
+    def facts_of(self, document: int) -> dict[str, Any]:
+        """Return the facts of one document, as far as it has any."""
+        return self.all_facts.row(document) if self.has_facts else {}
+
+    def select(self, where: Any) -> "TokenDataset":
+        """Return the chosen documents as a dataset, as `tokenmill.open(path, where=...)` does."""
+        from tokenmill.reading.selected_reader import masks_of
+
+        asked = where if isinstance(where, str) else np.asarray(where)
+        return self._chosen(asked, lambda: masks_of(self, asked))
+
+    def budget(self, tokens: float) -> "TokenDataset":
+        """Return documents of at most so many tokens, chosen by a hash of their content.
+
+        A larger budget contains a smaller one. Needs the facts of the documents.
+        """
+        from tokenmill.reading.selected_reader import budget_masks
+
+        return self._chosen(f"budget {tokens!r}", lambda: budget_masks(self, tokens))
+
+    def _chosen(self, asked: Any, masks: Any) -> "TokenDataset":
+        from tokenmill.reading.selected_reader import choose
+
+        reader = choose(self, asked, masks)
+        number = sum(file.ends.count or 0 for file in reader.files if file.ends)
+        shown = f": {asked}" if isinstance(asked, str) else ""
+        chosen = f"{number:,} of {plural(self.num_documents or 0, 'document')}{shown}"
+        found = replace(self._found, details={**self._found.details, "selection": chosen})
+        data = TokenDataset(
+            found.with_files(reader.files),
+            reader,
+            path=self.path,
+            split=self.split,
+            tokenizer=self._tokenizer,
+        )
+        data._loaded = self._loaded
+        return data
 
     def of_files(self, files: Sequence[TokenFile], split: str | None) -> "TokenDataset":
         """Return the same dataset with only these of its files."""

@@ -124,6 +124,9 @@ class Conversion:
                     writer.add(ids, ends, self._values(data, num_tokens, len(ids)))
                     num_tokens += len(ids)
                 count = writer.close()
+                if self.to.keeps_facts and data.has_facts:
+                    facts = data.all_facts
+                    writer.write_facts(facts.kept_types, facts.batches())
             except BaseException:
                 writer.discard()
                 raise

@@ -203,7 +203,7 @@ def _repack(source: Path, folder: Path, compress: str | None) -> Manifest:
             )
             tokens = _repack_file(source, folder, shard, level)
             shards.append(replace(tokens, ends=ends, columns=columns))
-        splits[name] = SplitEntry.of(tuple(shards))
+        splits[name] = SplitEntry.of(tuple(shards), split.facts)
     settings = {**manifest.settings, "compress": compress}
     made = replace(manifest, splits=splits, settings=settings)
     for entry in manifest.files_beside_shards:

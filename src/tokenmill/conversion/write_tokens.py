@@ -14,6 +14,7 @@ import numpy as np
 from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import checks_arguments
 from tokenmill.conversion.convert import Converted, new_folder, refuse_to_replace
+from tokenmill.conversion.given_facts import IDS, GivenFacts
 from tokenmill.errors import BadInputError
 from tokenmill.formats.ours import Tokenmill
 from tokenmill.formats.ours_writer import OursWriter
@@ -22,7 +23,6 @@ from tokenmill.shards.manifest import dtype_for
 from tokenmill.tokens.load_tokenizer import load
 
 CHUNK = 1 << 20  # tokens
-IDS = "ids"
 Document = dict[str, np.ndarray]  # its ids, and the values of its columns, by name
 
 
@@ -40,6 +40,7 @@ def write_tokens(
     Every document ends with the end-of-text id: it is written after those that end otherwise. A
     document with columns is `{"ids": [...], "loss": [...]}`, with a value for each id; an
     end-of-text id that is added has the values of the id before it. See docs/guides/columns.md.
+    A document with facts has `"facts": {"url": "...", "score": 0.5}` (docs/guides/facts.md).
     `tokenizer` is stored with the ids, and is what `tokenmill.prepare` takes; without one,
     `end_of_text_id` is needed, and ids have 4 bytes. `overwrite` replaces a folder of token files
     once the new one is whole. `tokenmill.convert` gives it another width or size of shards.
@@ -57,7 +58,9 @@ def write_tokens(
         writer = OursWriter(folder, None, dtype, Tokenmill.tokens_per_shard, end, end + 1)
         undo.callback(writer.discard)
         writer.command = "python: tokenmill.write_tokens(documents, DATASET)"
-        num_tokens = _write_all(writer, documents, limit)
+        facts = GivenFacts(undo, end)
+        num_tokens = _write_all(writer, facts.taken_from(documents), limit)
+        facts.write(writer)
         writer.complete(folder, {"train": writer}, known)
     return Converted(str(target), "tokenmill", dtype.name, {"train": (num_tokens, writer.number)})
 

@@ -86,6 +86,8 @@ class FoundData:
     tokenizer_fingerprint: str | None = None
     has_manifest: bool = False
     """True if the manifest of a tokenmill dataset names the files, with their hashes."""
+    facts: tuple[Any, ...] = ()
+    """The `FactsFile` of each split that has one (reading/facts.py)."""
     details: dict[str, Any] = field(default_factory=dict)
     """What else the files say, for users: JSON values."""
 
@@ -122,6 +124,8 @@ class TokenFormat(ABC):
     """True if the shards of val are numbered after those of train."""
     holds: tuple[str, ...] | None = ()
     """Names of the columns of tokens that have a place in it; None: any name."""
+    keeps_facts: bool = False
+    """True if it has a place for facts of documents."""
     states_dtype: bool = True
     """True if what was written says its dtype, so that it opens without being asked for it."""
     compares_itself: bool = False

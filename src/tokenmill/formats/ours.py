@@ -5,11 +5,12 @@ Opening compares the size of each file with the manifest. remote.py opens a data
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import xxhash
 
+from tokenmill.base.hashing import regular
 from tokenmill.base.human import plural
 from tokenmill.errors import FormatError
 from tokenmill.formats import untrusted
@@ -28,6 +29,7 @@ from tokenmill.shards.manifest import (
     FILE_NAME,
     ColumnEntry,
     EndsEntry,
+    FactsEntry,
     FileEntry,
     Manifest,
     NamedFile,
@@ -46,7 +48,7 @@ class Tokenmill(FolderFormat):
     """A folder with a manifest, or one whose preparation is not done."""
 
     name = OURS
-    written_suffixes = (".bin", ".ends", ".json", ".zst")
+    written_suffixes = (".bin", ".ends", ".json", ".zst", ".parquet")
     dtypes = ("uint16", "uint32")
     tokens_per_shard = 10_000_000
     is_indexed = True
@@ -54,6 +56,7 @@ class Tokenmill(FolderFormat):
     compresses = True
     numbers_over_splits = True
     holds = None
+    keeps_facts = True
 
     @property
     def writer(self) -> "type[Writer]":  # type: ignore[override]
@@ -72,7 +75,13 @@ def describe(
     """Return the shards of a split, and what the manifest says about their tokens."""
     dtype = ask.agreed(np.dtype(manifest.dtype).newbyteorder("<"), where)
     files = []
+    facts = []
     for name in _choose_splits(manifest, split, where):
+        if (entry := manifest.splits[name].facts) is not None:
+            from tokenmill.reading.facts import FactsFile
+
+            opens = folder.facts(folder.path(entry.file, entry.num_bytes), entry)
+            facts.append(FactsFile(name, entry.num_documents, entry.xxh3_128, opens))
         for shard in manifest.splits[name].shards:
             tokens = shard.on_disk
             ends = shard.ends.on_disk
@@ -100,6 +109,8 @@ def describe(
         details["compressed"] = f"{there:,} bytes on disk, {there / plain:.2f} of the plain size"
     if columns := files[0].columns:
         details["columns"] = ", ".join(f"{c.name} ({plural(c.bits, 'bit')})" for c in columns)
+    if facts:
+        details["facts"] = f"of {plural(sum(kept.num_documents for kept in facts), 'document')}"
     state = None
     if (stored := tokenizer.state) is not None:
         state = folder.state(folder.path(stored.file, stored.num_bytes), stored)
@@ -112,6 +123,7 @@ def describe(
         tokenizer_state=state,
         tokenizer_fingerprint=tokenizer.fingerprint,
         has_manifest=True,
+        facts=tuple(facts),
         details=details,
     )
 
@@ -163,9 +175,18 @@ class Folder(untrusted.Root):
         sizes = (entry.num_bytes, entry.packed.num_bytes)
         return Lazy(unpack_ends, (path, *sizes), entry.num_documents, path)
 
+    def facts(self, path: str, entry: FactsEntry) -> Lazy:
+        """Return what opens the facts of a split."""
+        return Lazy(open_regular, (path,), file=path)
+
     def state(self, path: str, entry: FileEntry) -> Lazy:
         """Return what reads the stored tokenizer."""
         return Lazy(read_hashed, (path, entry.xxh3_128), file=path)
+
+
+def open_regular(path: str) -> BinaryIO:
+    """Open a file of the dataset."""
+    return open(path, "rb", opener=regular)
 
 
 def read_hashed(path: str, digest: str) -> bytes:

@@ -1,17 +1,25 @@
 """A conversion to tokenmill's format: shards by shards/writer.py, then tokenizer and manifest."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
+from tokenmill.errors import FormatError
 from tokenmill.formats.writing import Values, Writer
 from tokenmill.reading.columns import Column
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.layout import shard_name
-from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry, TokenizerEntry, level_of
+from tokenmill.shards.manifest import (
+    FactsEntry,
+    Manifest,
+    ShardEntry,
+    SplitEntry,
+    TokenizerEntry,
+    level_of,
+)
 from tokenmill.shards.writer import ShardWriter
 
 
@@ -25,6 +33,24 @@ class OursWriter(Writer):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.shards: list[ShardEntry] = []
+        self.facts: FactsEntry | None = None
+
+    def write_facts(self, kept: Mapping[str, Any], batches: Iterable[Any]) -> None:
+        """Write the facts of the documents, once the shards are closed."""
+        from tokenmill.shards.facts_file import NAME, FactsFileWriter
+
+        with FactsFileWriter(self.folder, f"{self.split or 'train'}/{NAME}", kept) as file:
+            for batch in batches:
+                file.add(batch)
+            self.facts = file.finish()
+        written = sum(shard.ends.num_documents for shard in self.shards)
+        if self.facts.num_documents != written:
+            raise FormatError(
+                f"{written:,} documents were written, but there are facts of "
+                f"{self.facts.num_documents:,}",
+                hint="where documents are lost or joined, nobody knows whose facts are whose; "
+                "convert without allow_lost_documents",
+            )
 
     def open_shard(self) -> None:
         name = shard_name(self.split or "train", self.number)
@@ -54,7 +80,7 @@ class OursWriter(Writer):
             tokenizer=known,
             dtype=one.dtype.name,
             tokens_per_shard=one.tokens_per_shard,
-            splits={name: SplitEntry.of(tuple(writer.shards)) for name, writer in writers.items()},
+            splits={name: SplitEntry.of(tuple(w.shards), w.facts) for name, w in writers.items()},
             settings={"compress": one.compress},
         )
         write_tokenizer_and_card(folder, manifest, state, one.command)

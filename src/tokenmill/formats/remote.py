@@ -37,6 +37,7 @@ from tokenmill.shards.manifest import (
     FILE_NAME,
     MAX_BYTES,
     EndsEntry,
+    FactsEntry,
     FileEntry,
     Manifest,
     ShardEntry,
@@ -130,6 +131,10 @@ class _Bucket(ours.Folder):
         file = CachedFile(path, entry.num_bytes, entry.xxh3_128, packed=ours.packed(entry))
         return Lazy(fetch_ends, (self.cache, file), entry.num_documents, path)
 
+    def facts(self, path: str, entry: FactsEntry) -> Lazy:
+        file = CachedFile(path, entry.num_bytes, entry.xxh3_128)
+        return Lazy(open_cached, (self.cache, file), file=path)
+
     def state(self, path: str, entry: FileEntry) -> Lazy:
         file = CachedFile(path, entry.num_bytes, entry.xxh3_128)
         return Lazy(fetch, (self.cache, file), file=path)
@@ -145,6 +150,11 @@ def fetch(cache: ShardCache, file: CachedFile) -> bytes:
     """Return all bytes of a small file, through the cache."""
     with os.fdopen(cache.open(file), "rb") as copy:
         return copy.read()
+
+
+def open_cached(cache: ShardCache, file: CachedFile) -> BinaryIO:
+    """Open a file, through the cache."""
+    return os.fdopen(cache.open(file), "rb")
 
 
 def fetch_ends(cache: ShardCache, file: CachedFile) -> np.ndarray:

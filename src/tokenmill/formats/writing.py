@@ -5,7 +5,7 @@ holds at most a shard of small ones in memory; nothing is known beforehand, so h
 are filled in at the end. conversion/convert.py feeds the writers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +58,13 @@ class Writer:
     whole_documents = True
     header_bytes = 0
     """Room that is left before the tokens, for `finish` to fill."""
+
+    def write_facts(self, kept: Mapping[str, Any], batches: Iterable[Any]) -> None:
+        """Write facts of the documents, once the shards are closed; for formats that keep them.
+
+        `kept` are the types of columns, besides those that all facts have.
+        """
+        raise NotImplementedError
 
     def __post_init__(self) -> None:
         apart = self.folder_per_split or (self.own_folder and not self.names_folders)

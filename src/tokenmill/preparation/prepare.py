@@ -38,6 +38,7 @@ from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.shards.manifest import Manifest, SourceEntry
 from tokenmill.text.inputs import units
 from tokenmill.text.inputs.open_input import TOKENS, Source
+from tokenmill.text.inputs.tables import pyarrow_for
 from tokenmill.tokens.tokenizer import note_if_slow
 
 
@@ -110,9 +111,22 @@ def choose_inputs(
     )
     if held_out:
         check_splits(settings, sources, target.previous)
+    if settings.keeps_facts:
+        check_facts(settings, sources)
     is_given = "tokens_per_shard" in given or target.previous is not None
     size = limits.choose_shard_size(settings, sources, is_given=is_given)
     return replace(settings, tokens_per_shard=size), sources
+
+
+def check_facts(settings: Settings, sources: Sequence[Source]) -> None:
+    """Refuse, before anything is read, to keep facts that there are not."""
+    pyarrow_for("--facts and --keep: facts of documents are Parquet")
+    plain = next((source.name for source in sources if source.kind == "text"), None)
+    if settings.keep is not None and plain is not None:
+        raise ValueError(
+            f"keep={settings.keep!r}: {plain} is a text file, which has no fields; without keep, "
+            "facts=True says where each document comes from"
+        )
 
 
 def make_plan(
@@ -211,7 +225,8 @@ def run_stages(
     this.layout = make_layout(
         plan, this.documents, decided.tokens, by_hash=by_hash, first=this.first
     )
-    outcome = PreparationOutcome.of(plan, decided, this.run("assemble"), by_hash=by_hash)
+    shards = this.run("assemble")
+    outcome = PreparationOutcome.of(plan, decided, shards, this.run("facts"), by_hash=by_hash)
     return replace(outcome, bytes_read=this.bytes_read)
 
 

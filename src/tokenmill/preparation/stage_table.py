@@ -35,6 +35,7 @@ OLD_SHARD = "shard of the dataset that is added to"
 LINES = "partition of all lines"
 DOCUMENTS = "partition of all documents"
 SHARD = "shard"
+SPLIT = "split"
 PACKED_FILE = "large compressed file"
 
 
@@ -226,6 +227,8 @@ STAGES = (
           lambda plan: plan.compares_documents, ("documents",), "search-{number}"),
     Stage("decide", "stages.decide.count_decisions", PART, "decisions", shared=("documents",)),
     Stage("assemble", "stages.assemble.assemble_shard", SHARD, "shards"),
+    Stage("facts", "stages.facts.assemble_facts", SPLIT, "facts",
+          lambda plan: plan.settings.keeps_facts),
 )
 # fmt: on
 NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
@@ -237,6 +240,7 @@ NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
     LINES: lambda run: run.lines.partitions if run.lines else 0,
     DOCUMENTS: lambda run: run.documents.partitions if run.documents else 0,
     SHARD: lambda run: len(run.layout.shards) if run.layout else 0,
+    SPLIT: lambda run: len(run.layout.splits) if run.layout else 0,
 }
 
 

@@ -129,6 +129,15 @@ class ShardReader:
         settings: dict[str, Any] = {"max_open": self.max_open, "verify": self.verify}
         return partial(type(self), backend=self.backend, **settings)
 
+    facts: Any = None
+    """The facts of its documents, where these are no whole splits of files."""
+
+    def columns_of(self, edges: np.ndarray) -> Any:
+        """Return the columns of these files; `edges` are where they begin, and the end."""
+        from tokenmill.reading.columns import Columns
+
+        return Columns(self, edges)
+
     def sampler(self) -> "ShardReader":
         """Return a reader for a few tokens here and there."""
         return self

@@ -130,9 +130,8 @@ class TokenAxis:
 
     @functools.cached_property
     def _column_values(self) -> "Columns":
-        from tokenmill.reading.columns import Columns
-
-        return Columns(self._reader, self.shard_starts)
+        columns: Columns = self._reader.columns_of(self.shard_starts)
+        return columns
 
     def tokens(self, start: int, stop: int) -> np.ndarray:
         """The same as `data[start:stop]`; a range that is not inside the data is an IndexError."""

@@ -56,7 +56,8 @@ _SHARD = {
     "ends": {**_PACKABLE, "documents": COUNT},
     "columns": Maybe([_COLUMN]),
 }
-_SPLIT = {"tokens": COUNT, "documents": COUNT, "shards": [_SHARD]}
+_FACTS = {**_FILE, "documents": COUNT}
+_SPLIT = {"tokens": COUNT, "documents": COUNT, "shards": [_SHARD], "facts": Maybe(_FACTS)}
 _TOKENIZER = {
     "name": TEXT,
     "vocab_size": COUNT,
@@ -139,6 +140,16 @@ class FileEntry(NamedFile):
 
 
 @dataclass(frozen=True, slots=True)
+class FactsEntry(NamedFile):
+    """The facts of the documents of a split: a Parquet file with a row for each."""
+
+    file: str
+    num_documents: int
+    num_bytes: int
+    xxh3_128: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndsEntry(NamedFile):
     """The index of a shard: a file that says where documents end in it."""
 
@@ -191,12 +202,13 @@ class SplitEntry(Entry):
     num_tokens: int
     num_documents: int
     shards: tuple[ShardEntry, ...]
+    facts: FactsEntry | None = None
 
     @classmethod
-    def of(cls, shards: tuple[ShardEntry, ...]) -> "SplitEntry":
+    def of(cls, shards: tuple[ShardEntry, ...], facts: FactsEntry | None = None) -> "SplitEntry":
         """A split of these shards, with its sums."""
         tokens = sum(shard.num_tokens for shard in shards)
-        return cls(tokens, sum(shard.ends.num_documents for shard in shards), shards)
+        return cls(tokens, sum(shard.ends.num_documents for shard in shards), shards, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +388,9 @@ class Manifest(Entry):
             for number, shard in enumerate(split.shards):
                 for key, value, expected in self._contradictions_in(shard):
                     yield f"splits.{name}.shards[{number}].{key}", value, expected
+            if (facts := split.facts) and facts.num_documents != split.num_documents:
+                at = f"splits.{name}.facts.documents"
+                yield at, facts.num_documents, f"{split.num_documents}, those of the split"
             sums = SplitEntry.of(split.shards)
             for key in ("num_tokens", "num_documents"):
                 if (stated := getattr(split, key)) != (found := getattr(sums, key)):
@@ -404,9 +419,10 @@ class Manifest(Entry):
                 yield f"{key}packed.file", file.packed.file, name
 
     @property
-    def files_beside_shards(self) -> list[FileEntry]:
-        """The stored tokenizer and the list of sources, where there are such."""
-        return [file for file in (self.tokenizer.state, self.sources_file) if file]
+    def files_beside_shards(self) -> list[NamedFile]:
+        """The stored tokenizer, the list of sources and the facts, where there are such."""
+        facts = [split.facts for split in self.splits.values()]
+        return [file for file in (self.tokenizer.state, self.sources_file, *facts) if file]
 
     def files(self) -> list[str]:
         """Every file that is there by the manifest, in order; the manifest itself is not one."""
@@ -421,6 +437,7 @@ _PARTS: dict[str, type[Entry]] = {
     "ends": EndsEntry,
     "columns": ColumnEntry,
     "shards": ShardEntry,
+    "facts": FactsEntry,
     "sources": SourceEntry,
     "sources_file": FileEntry,
 }

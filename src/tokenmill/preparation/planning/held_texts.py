@@ -93,7 +93,8 @@ def _line(row: Any, rules: ReadRules, number: int) -> bytes:
     if not isinstance(row, Mapping):
         what = f"item {number:,} of inputs or val_input is of the type {_type(row)}"
         raise BadInputError(what, hint='give strings, or mappings such as {"text": "..."}')
-    fields = rules.fields.names
+    fields = [*rules.fields.names]
+    fields += list(rules.kept_fields.paths.values()) if rules.kept_fields else []
     names = {*fields, *(name.partition(".")[0] for name in fields)}
     kept = {str(name): value if name in names else None for name, value in row.items()}
     try:
@@ -132,10 +133,12 @@ def _rows_of(table: Any, rules: ReadRules, kind: str) -> Iterator[Sequence[Any]]
     """Yield the texts of a table, or mappings where several columns or structs are asked for."""
     try:
         paths = [find_column(table.schema, name) for name in rules.fields.names]
+        kept = rules.kept_fields.paths.values() if rules.kept_fields else ()
+        paths += [find_column(table.schema, name, is_text=False) for name in kept]
     except NotReadableError as bad:
         raise BadInputError(f"the {kind}: {bad.what}", hint=bad.hint) from None
     chosen = table.select(sorted({path[0] for path in paths}))
-    is_one = not rules.fields.is_template and len(paths[0]) == 1
+    is_one = len(paths) == 1 and len(paths[0]) == 1
     for start in range(0, chosen.num_rows, _ROWS):
         some = chosen.slice(start, _ROWS)
         yield some.column(0).to_pylist() if is_one else some.to_pylist()

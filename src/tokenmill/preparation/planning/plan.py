@@ -94,8 +94,9 @@ class Plan:
 
     @property
     def needs_hashes(self) -> bool:
-        """Whether documents are compared, or split by their hash."""
-        return self.settings.val_fraction > 0 or self.compares_documents
+        """Whether documents are compared, split by their hash, or known by it."""
+        is_known_by_hash = self.settings.val_fraction > 0 or self.settings.keeps_facts
+        return is_known_by_hash or self.compares_documents
 
     @property
     def begin_token_id(self) -> int | None:

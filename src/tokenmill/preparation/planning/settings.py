@@ -35,6 +35,8 @@ class SettingsKeywords(TypedDict, total=False):
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
+    facts: bool
+    keep: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +162,12 @@ class Settings:
     long_line: int = 8 << 20
     """Lines of more bytes are never duplicates, and a document of more may be encoded in pieces."""
 
+    # Facts of documents
+    facts: bool = False
+    """Keep where each document comes from, in a Parquet file per split: file, row or byte, id."""
+    keep: str | None = None
+    """Keep these fields of rows there too, as in url,score,doc=meta.id (NAME=FIELD renames)."""
+
     def __post_init__(self) -> None:
         one_of("dedup", self.dedup, ("none", "lines", "documents"))
         one_of("dtype", self.dtype, (None, "uint16", "uint32"))
@@ -211,6 +219,10 @@ class Settings:
         """Bits per token of each column that is written next to the ids."""
         return {"loss": 1} if self.chat else {}
 
+    @property
+    def keeps_facts(self) -> bool:
+        return self.facts or self.keep is not None
+
     @cached_property
     def read_rules(self) -> ReadRules:
         return ReadRules(
@@ -220,13 +232,16 @@ class Settings:
             on_bad_input=self.on_bad_input,
             long_line=self.long_line,
             row_fields=(self.messages_field, *FIELDS_OF_A_ROW) if self.chat else (),
+            keeps_facts=self.keeps_facts,
+            keep=self.keep,
         )
 
     def to_json(self, *, for_manifest: bool = False) -> dict[str, Any]:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
         values = {**asdict(self), "tokenizer": tokenizer}
-        unused = {*(() if self.gitignore else ("gitignore",)), *(() if self.chat else CHAT_FIELDS)}
+        unused = [name for name in ("gitignore", "facts", "keep") if not values[name]]
+        unused += () if self.chat else CHAT_FIELDS
         return {name: value for name, value in values.items() if name not in unused}
 
 

@@ -17,7 +17,7 @@ from tokenmill.preparation.stages.decide import DROPPED, Decided
 from tokenmill.preparation.stages.encode import encoded_units, load_parts
 from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry
+from tokenmill.shards.manifest import FactsEntry, Manifest, ShardEntry, SplitEntry
 from tokenmill.text.inputs.open_input import printable
 from tokenmill.text.reading.bad_input import (
     DUPLICATE,
@@ -53,9 +53,15 @@ class PreparationOutcome:
 
     @classmethod
     def of(
-        cls, plan: Plan, decided: Decided, receipts: Iterable[Receipt], *, by_hash: bool
+        cls,
+        plan: Plan,
+        decided: Decided,
+        receipts: Iterable[Receipt],
+        facts: Iterable[Receipt],
+        *,
+        by_hash: bool,
     ) -> "PreparationOutcome":
-        """Sum up what the stages left; `receipts` are those of the shards."""
+        """Sum up what the stages left; `receipts` are those of the shards, `facts` of splits."""
         counts, dropped = Counter[str](), Counter[str]()
         by_source = [0] * len(plan.sources)  # documents
         lines: Counter[int] = Counter()  # of each source, in the units so far
@@ -82,10 +88,14 @@ class PreparationOutcome:
         for shard in receipts:
             splits.setdefault(shard["split"], []).append(ShardEntry.from_json(shard["entry"]))
             cut_documents += shard["cut_document"]
+        facts_of = {kept["split"]: FactsEntry.from_json(kept["entry"]) for kept in facts}
         split = "hash" if by_hash else "end"
         without = "files" if plan.held_out_splits else "none"
         return cls(
-            splits={name: SplitEntry.of(tuple(entries)) for name, entries in splits.items()},
+            splits={
+                name: SplitEntry.of(tuple(entries), facts_of.get(name))
+                for name, entries in splits.items()
+            },
             accounts=_make_accounts(plan, counts, dropped, decided),
             documents_by_source=by_source,
             split=split if plan.settings.val_fraction > 0 else without,

@@ -63,8 +63,9 @@ def commit(
     with new_file(plan.workspace.published_file) as file:
         file.write(manifest.digest.encode())
     manifest.write(out)
-    for path in out.glob("sources-*.jsonl"):  # of the manifest before this one
-        if manifest.sources_file is None or path.name != manifest.sources_file.file:
+    used = set(manifest.files())
+    for path in (*out.glob("sources-*.jsonl"), *out.glob("*/documents*.parquet")):
+        if path.relative_to(out).as_posix() not in used:  # of the manifest before this one
             path.unlink()
     return manifest
 
@@ -132,7 +133,8 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
     splits = dict(before.splits)
     for name, split in added.splits.items():
         splits[name] = SplitEntry.of(
-            (*splits[name].shards, *split.shards) if name in splits else split.shards
+            (*splits[name].shards, *split.shards) if name in splits else split.shards,
+            split.facts,
         )
     accounts = _accounts_of(before, added.accounts)
     added_up = {

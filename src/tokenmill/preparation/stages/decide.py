@@ -103,6 +103,11 @@ class Layout:
     """Finds repeated documents, when they are to be dropped."""
     by_hash: bool
 
+    @property
+    def splits(self) -> list[str]:
+        """The splits that get shards, in order."""
+        return list(dict.fromkeys(shard.split for shard in self.shards))
+
 
 def make_layout(
     plan: Plan, repeated: "Search | None", tokens: np.ndarray, *, by_hash: bool, first: int

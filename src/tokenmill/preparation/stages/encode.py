@@ -28,6 +28,7 @@ from tokenmill.preparation.stages.parts import (
     Part,
     PartWriter,
     TokenFile,
+    fact_files,
 )
 from tokenmill.preparation.stages.unit_text import kept_file, naming_source, text_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
@@ -40,6 +41,7 @@ from tokenmill.text.reading.bad_input import (
     BadInputPlace,
 )
 from tokenmill.text.reading.chunks import EXAMPLES, Chunk, Edge
+from tokenmill.text.reading.kept_facts import KeptFacts, without
 from tokenmill.tokens.tokenizer import Tokenizer, count_literals
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None) -> Recei
         encoded = encoder.finish()
     files = [name for part in encoded.parts for file in part.files for name in file.names(plan)]
     files += [f"{part.name}.rows" for part in encoded.parts if part.num_documents]
+    files += fact_files(plan, encoded.parts)
     receipt = plan.workspace.leave_receipt(FOLDER, str(unit), files, asdict(encoded))
     if lines is not None:
         kept_file(plan, unit).unlink(missing_ok=True)
@@ -123,7 +126,9 @@ class UnitEncoder:
                 from tokenmill.preparation.stages.long_documents import LongDocuments
 
                 self._long = LongDocuments(self._encoder, self._first_pieces)
-            self._parts += self._long.add(chunk)
+            self._parts += self._long.add(
+                replace(chunk, kept=chunk.kept and self._known(chunk.kept))
+            )
 
     def finish(self) -> EncodedUnit:
         """Close the parts."""
@@ -167,7 +172,9 @@ class UnitEncoder:
         is_empty = self._encoder.is_empty
         texts = chunk.texts
         full = [text for text in texts if not is_empty(text)]
+        facts = chunk.kept and self._known(chunk.kept)
         if len(full) < len(texts):
+            facts = without(facts, [not is_empty(text) for text in texts])
             for number, text in enumerate(texts):
                 if is_empty(text):
                     self._encoder.drop_empty(had_text=number in chunk.shortened)
@@ -183,9 +190,14 @@ class UnitEncoder:
             self._encoder.check_same_text(full, ids, ends)
         if self._writer is None:
             self._writer = PartWriter(self._plan, next(self._encoder.names), self._encoder.task)
-        self._writer.add(ids, ends, values)
+        self._writer.add(ids, ends, values, facts)
         if self._writer.num_tokens >= TOKENS_PER_FILE:
             self._close_part()
+
+    def _known(self, facts: KeptFacts) -> KeptFacts:
+        """Facts whose sources are those of the plan, not those of the unit."""
+        facts.origins["source"] += self._plan.units[self._encoder.unit].source
+        return facts
 
     def _close_part(self) -> None:
         if self._writer is not None:

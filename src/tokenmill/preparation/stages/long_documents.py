@@ -23,6 +23,7 @@ from tokenmill.preparation.stages.parts import (
     FOLDER,
     ROW,
     TOKENS_PER_FILE,
+    FactsWriter,
     Part,
     TokenFile,
     TokenWriter,
@@ -31,6 +32,7 @@ from tokenmill.preparation.stages.parts import (
 from tokenmill.text.cleaning.dedup import HASH
 from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
+from tokenmill.text.reading.kept_facts import KeptFacts
 from tokenmill.tokens.cuts import LOOKS_AHEAD, last_cut
 
 MOST_PENDING_BYTES = 256 << 20  # held in search of a cut
@@ -53,7 +55,7 @@ class LongDocuments:
         """Take in the next piece; the part of the document that ends with it, if it has any ids."""
         (text,) = piece.texts
         if piece.continues is Edge.NONE:
-            self._stretch = Stretch(self._encoder, b"")
+            self._stretch = Stretch(self._encoder, b"", piece.kept)
         elif self._stretch is None:
             self._head.add(text)
             if self._head.cut is None:
@@ -123,8 +125,9 @@ class Head:
 class Stretch:
     """Writes the ids of one stretch of a document; `before` is the text that comes before it."""
 
-    def __init__(self, encoder: TextEncoder, before: bytes) -> None:
+    def __init__(self, encoder: TextEncoder, before: bytes, facts: KeptFacts | None = None) -> None:
         self._plan = encoder.plan
+        self._facts = facts  # of the document, where it begins here
         self._encoder = encoder
         self._is_beginning = not before
         self._before = before[-_CONTEXT:]
@@ -183,6 +186,9 @@ class Stretch:
         """Close the stretch; the table is written where its document is whole."""
         self._close_file()
         part = Part(tuple(self._files), num_documents)
+        if self._facts is not None:
+            with FactsWriter(self._plan, part.name, self._encoder.task) as file:
+                file.write(self._facts)
         if num_documents:
             write_row(self._plan, part)
         return part

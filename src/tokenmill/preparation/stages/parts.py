@@ -4,12 +4,14 @@
                  preceded by the begin token, if one is asked for
     N.M.rows     a row per document: its number of ids, and the hash of its own ids, without these
     N.M.C.column the values of column C (`plan.columns`), one for each id in N.M.tokens
+    N.M.origins  where each document comes from, and
+    N.M.values   the fields of it that are kept, if facts are kept (kept_facts.py)
 
 N is the unit that the part begins in, M counts its files. A document that is too long for one part
 is a part by itself, and its ids are in several files (`long_documents.py`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,15 +20,18 @@ from typing import IO, Any
 import numpy as np
 
 from tokenmill import kernel
+from tokenmill.base.arrow import from_streams, to_stream
 from tokenmill.base.atomic import new_file
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.text.cleaning.dedup import HASH, hash_all
+from tokenmill.text.reading.kept_facts import ORIGIN, KeptFacts
 
 TOKENS_PER_FILE = 16 << 20
 ROW = np.dtype([("length", "<u8"), ("hash", HASH)])
 FOLDER = "units"
 Values = Mapping[str, np.ndarray]  # of columns, by name: one (or a row of k) for each id
 NO_COLUMNS: Values = {}
+ORIGINS, VALUES = ".origins", ".values"
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,14 @@ class Part:
         """The table of its documents, mapped: (num_documents,) of ROW."""
         path = plan.workspace.path(FOLDER, f"{self.name}.rows")
         return np.memmap(path, ROW, mode="r", shape=(self.num_documents,))
+
+    def facts(self, plan: Plan) -> KeptFacts:
+        """The facts of its documents, mapped; they are kept under the name of its first file."""
+        origins = plan.workspace.path(FOLDER, self.name + ORIGINS)
+        values = plan.workspace.path(FOLDER, self.name + VALUES)
+        mapped = np.memmap(values, np.uint8, "r") if plan.settings.keep else b""
+        shape = (self.num_documents,)
+        return KeptFacts(np.memmap(origins, ORIGIN, "r", shape=shape), tuple(from_streams(mapped)))
 
     def token_arrays(self, plan: Plan) -> Iterator[np.ndarray]:
         """The ids of each of its files, mapped."""
@@ -127,13 +140,22 @@ class PartWriter(TokenWriter):
         super().__init__(plan, name, task)
         self._num_documents = 0
         self._rows = self._open("rows")
+        self._facts = FactsWriter(plan, name, task) if plan.settings.keeps_facts else None
 
-    def add(self, ids: np.ndarray, ends: np.ndarray, values: Values = NO_COLUMNS) -> None:
+    def add(
+        self,
+        ids: np.ndarray,
+        ends: np.ndarray,
+        values: Values = NO_COLUMNS,
+        facts: KeptFacts | None = None,
+    ) -> None:
         """Append documents encoded one after another; `ends` says where each ends in `ids`.
 
         `values` are of every id that is written: also of the begin tokens and end-of-text ids.
         """
         plan = self._plan
+        if self._facts is not None and facts is not None:
+            self._facts.write(facts)
         rows = np.zeros(len(ends), ROW)
         rows["length"] = np.diff(ends, prepend=0) + 1  # with end-of-text
         if plan.needs_hashes:
@@ -151,7 +173,33 @@ class PartWriter(TokenWriter):
         self._num_documents += len(rows)
 
     def finish(self) -> Part:
+        if self._facts is not None:
+            self._facts.close()
         return Part((self.close(),), self._num_documents)
+
+
+class FactsWriter(ExitStack):
+    """Writes the facts of one part; given up if an error ends the `task` before it is closed."""
+
+    def __init__(self, plan: Plan, name: str, task: ExitStack) -> None:
+        super().__init__()
+        task.enter_context(self)
+        suffixes = (ORIGINS, VALUES) if plan.settings.keep else (ORIGINS,)
+        paths = [plan.workspace.path(FOLDER, name + suffix) for suffix in suffixes]
+        self._origins, *self._values = [self.enter_context(new_file(path)) for path in paths]
+
+    def write(self, facts: KeptFacts) -> None:
+        self._origins.write(facts.origins.data)
+        for file in self._values:
+            file.writelines(map(to_stream, facts.values))
+
+
+def fact_files(plan: Plan, parts: Iterable[Part]) -> list[str]:
+    """The names of the files of facts of parts that begin in one unit."""
+    if not plan.settings.keeps_facts:
+        return []
+    names = [part.name + suffix for part in parts for suffix in (ORIGINS, VALUES)]
+    return [name for name in names if plan.workspace.path(FOLDER, name).exists()]
 
 
 def with_ends(

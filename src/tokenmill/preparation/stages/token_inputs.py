@@ -49,7 +49,7 @@ def find_splits(path: str | os.PathLike[str]) -> list[Source]:
     splits = [name or ALL for name, files in stated(whole.files, whole.path).items() if files]
     sources = []
     for name in splits:
-        data = _open_split(os.path.abspath(path), name)
+        data = open_split(os.path.abspath(path), name)
         held_out = None if name in ("train", ALL) else name_of_split(name)
         size = data.num_tokens * data.dtype.itemsize
         sources.append(
@@ -64,7 +64,8 @@ def _stamp(data: TokenDataset) -> int:
 
 
 @functools.lru_cache(maxsize=8)
-def _open_split(path: str, name: str, version: str | None = None) -> TokenDataset:
+def open_split(path: str, name: str, version: str | None = None) -> TokenDataset:
+    """Open a split of which documents are read; another `version` is another dataset."""
     data = dataset.open(path, name)
     if not data.knows_documents:
         raise NotADatasetError(
@@ -78,7 +79,7 @@ def cut_into_documents(sources: Sequence[Source], unit_bytes: int) -> list[Unit]
     """Units of whole documents, of about `unit_bytes` of text each."""
     units = []
     for number, source in enumerate(sources):
-        data = _open_split(source.path, source.name)
+        data = open_split(source.path, source.name)
         places = range(0, data.num_tokens, max(1, unit_bytes // _BYTES_PER_TOKEN))
         firsts = sorted({data.document_at(place) for place in places})
         stops = [*firsts[1:], data.num_documents or 0]
@@ -88,7 +89,7 @@ def cut_into_documents(sources: Sequence[Source], unit_bytes: int) -> list[Unit]
 
 def read_documents(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     """Yield the texts of some documents, in chunks of about `rules.chunk_bytes`."""
-    data = _open_split(source.path, source.name)
+    data = open_split(source.path, source.name)
     if (data.num_tokens * data.dtype.itemsize, _stamp(data)) != (source.size, source.mtime_ns):
         raise PrepareError(
             f"{source.path} changed since this preparation was started",
@@ -106,14 +107,13 @@ def read_documents(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chu
     document = unit.start
     for begin, some in _in_chunks(start, ends, most):
         num_tokens = int(some[-1] - begin)
-        chunk = reader.chunk = Chunk([], bytes_in=num_tokens * data.dtype.itemsize)
-        if chunk.bytes_in > rules.large_document_bytes:
+        reader.chunk = Chunk([], bytes_in=num_tokens * data.dtype.itemsize)
+        if reader.chunk.bytes_in > rules.large_document_bytes:
             rules.on_large(True)
         for text in _texts(data, begin, some):
             reader.add(document, text)
             document += 1
-        chunk.drop_empty()
-        yield chunk
+        yield reader.finish()
 
 
 def _in_chunks(start: int, ends: np.ndarray, most: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -158,7 +158,7 @@ def old_documents(plan: Plan, number: int) -> Iterator[np.ndarray]:
     manifest = Manifest.parse((plan.workspace.root / PREVIOUS_FILE).read_bytes())
     splits = {name: range(len(split.shards)) for name, split in manifest.splits.items()}
     name, shard = [(name, shard) for name, shards in splits.items() for shard in shards][number]
-    data = _open_split(plan.destination or str(plan.workspace.out_dir), name, plan.previous)
+    data = open_split(plan.destination or str(plan.workspace.out_dir), name, plan.previous)
     start, stop = data.shard_starts[shard : shard + 2].tolist()
     first, _ = data.document_range(data.document_at(start))
     for begin, ends in _in_chunks(first, data.document_ends(start, stop), _TOKENS_AT_ONCE):

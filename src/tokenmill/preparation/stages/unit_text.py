@@ -41,7 +41,9 @@ def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
     is_document = settings.document_is == "file" and not settings.separator
 
     def read(source: Source) -> Iterator[Chunk]:
-        small = read_small_file(source, plan.chunk_bytes) if is_document else None
+        small = None
+        if is_document:
+            small = read_small_file(source, plan.chunk_bytes, keeps_facts=settings.keeps_facts)
         return _read(plan, unit, source, on_large) if small is None else iter([small])
 
     with one_at_a_time(plan.workspace) as on_large:

@@ -30,7 +30,7 @@ from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
 from tokenmill.tokens.tokenizer import Tokenizer
 
 _FIXED = ("tokenizer", "end_of_text", "begin_token", "token_pattern", "dtype")
-_MUST_BE_EQUAL = ("begin_token", "dtype", "tokens_per_shard", "val_fraction")
+_MUST_BE_EQUAL = ("begin_token", "dtype", "tokens_per_shard", "val_fraction", "facts", "keep")
 
 
 def find_done(target: Target, wanted: Settings, sources: list[Source]) -> Summary | None:
@@ -140,8 +140,14 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
             f"{target.name} names no tokenizer: no text can be added to it; use another folder"
         )
     theirs = recorded_settings(found)
-    for name in _MUST_BE_EQUAL:
+    must_be_equal = list(_MUST_BE_EQUAL)
+    if any(split.facts for split in found.splits.values()):
+        if not {"facts", "keep"} & theirs.keys():
+            must_be_equal.remove("keep")  # converted: the stage `facts` compares the names
+        theirs.setdefault("facts", True)
+    for name in must_be_equal:
         must_be = found.dtype if name == "dtype" else theirs.get(name)
+        must_be = bool(must_be) if name == "facts" else must_be
         if name in given and given[name] != must_be:
             raise SettingsMismatchError(
                 f"{target.name} was made with {name} {must_be!r}; what is added to it cannot have "

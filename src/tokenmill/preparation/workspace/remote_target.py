@@ -37,7 +37,7 @@ from tokenmill.stores import objects
 from tokenmill.text.inputs.open_input import Source
 
 _OUR_OBJECT = re.compile(
-    r"(?:v-[0-9a-f]{16}/)?(?:[\w-]+/shard_\d+\.\S+|tokenizer_state\.json)"
+    r"(?:v-[0-9a-f]{16}/)?(?:[\w-]+/(?:shard_\d+\.\S+|documents\w*\.parquet)|tokenizer_state\.json)"
     r"|block_hashes-[0-9a-f]{16}\.xxh3|(?:v-[0-9a-f]{16}/)?sources-[0-9a-f]{16}\.jsonl"
 )
 
@@ -246,7 +246,8 @@ class RemoteTarget(Target):
         claim = Claim.of(self.workspace, self.name)
         manifest = Manifest.load(here)
         for entry in manifest.files_beside_shards:
-            upload_file(claim, here, entry.file)
+            if (here / entry.file).exists():  # else it is of the dataset that is added to
+                upload_file(claim, here, entry.file)
         refuse_changed(self.workspace, self.name)
         upload_block_hashes(self.workspace, manifest, self.previous, self.name)
         claim.check()

@@ -22,6 +22,7 @@ from tokenmill.text.cleaning.line_work import (
 )
 from tokenmill.text.reading.bad_input import BadInputPlace
 from tokenmill.text.reading.chunks import EXAMPLES, Chunk, Edge
+from tokenmill.text.reading.kept_facts import KeptFacts
 
 SHOWN_CHARACTERS = 60
 
@@ -139,15 +140,18 @@ def keep_chunk(file: IO[bytes], chunk: CleanChunk) -> dict[str, Any]:
     numbers = np.concatenate((lines.stops, lines.first_of_text)).astype(dtype).tobytes()
     file.write(lines.whole)
     file.write(numbers)
+    kept = b"" if chunk.facts.kept is None else chunk.facts.kept.to_bytes()
+    file.write(kept)
     facts = vars(chunk.facts).copy()
-    del facts["texts"], facts["shortened"]
+    del facts["texts"], facts["shortened"], facts["kept"]
     facts["places"] = list(map(asdict, facts["places"]))
     facts["by_source"] = list(facts["by_source"].items())
     return {
         "num_bytes": len(lines.whole),
         "num_lines": len(lines),
         "num_numbers": len(lines) + len(lines.first_of_text),
-        "hash": _hash_of(lines.whole, numbers),
+        "num_kept": len(kept),
+        "hash": _hash_of(lines.whole, numbers, kept),
         "facts": facts,
     }
 
@@ -157,7 +161,8 @@ def read_kept(file: IO[bytes], known: dict[str, Any]) -> CleanChunk | None:
     whole = file.read(known["num_bytes"])
     dtype = np.min_scalar_type(known["num_bytes"])
     numbers = file.read(known["num_numbers"] * dtype.itemsize)
-    if _hash_of(whole, numbers) != known["hash"]:
+    kept = file.read(known["num_kept"])
+    if _hash_of(whole, numbers, kept) != known["hash"]:
         return None
     facts = known["facts"]
     facts["continues"] = Edge(facts["continues"])
@@ -166,6 +171,7 @@ def read_kept(file: IO[bytes], known: dict[str, Any]) -> CleanChunk | None:
     facts["places"] = [BadInputPlace(**place) for place in facts["places"]]
     found = np.frombuffer(numbers, dtype).astype(np.int64)
     lines = Lines(whole, found[: known["num_lines"]], found[known["num_lines"] :])
+    facts["kept"] = KeptFacts.from_bytes(kept) if kept else None
     return CleanChunk(Chunk([], **facts), lines, {})
 
 

@@ -5,13 +5,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
+from itertools import compress
 from typing import Any
+
+import numpy as np
 
 from tokenmill.base.suggest import one_of
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.bad_input import BadInputPlace, NotReadableError
 from tokenmill.text.reading.document_rules import ByParagraph, BySeparator, DocumentRule
+from tokenmill.text.reading.kept_facts import KeptFacts, KeptFields, without
 from tokenmill.text.reading.text_fields import TextFields
 
 MAX_DOCUMENT_BYTES = 256 << 20
@@ -48,6 +52,10 @@ class ReadRules:
     """Fields of a row that `text_of_row` reads, the first of which must be there."""
     text_of_row: Callable[[dict[str, Any]], bytes] | None = None
     """Makes the text of a row of several values, such as a conversation; or NotReadableError."""
+    keeps_facts: bool = False
+    """Whether it is said where each document is."""
+    keep: str | None = None
+    """The fields of rows that are kept as facts."""
 
     def __post_init__(self) -> None:
         one_of("document_is", self.document_is, ("file", "line", "paragraph"))
@@ -61,13 +69,17 @@ class ReadRules:
             raise ValueError("separator is empty; leave it out to keep each file one document")
         if not self.text_field:
             raise ValueError("text_field is empty; name the field that holds the text")
-        _ = self.fields
+        _ = self.fields, self.kept_fields
         if self.long_line < 1:
             raise ValueError(f"long_line is {self.long_line}; it must be at least 1")
 
     @cached_property
     def fields(self) -> TextFields:
         return TextFields(self.text_field)
+
+    @cached_property
+    def kept_fields(self) -> KeptFields | None:
+        return None if self.keep is None else KeptFields(self.keep)
 
     def document_rule(self) -> DocumentRule:
         """The rule for documents in text files."""
@@ -118,6 +130,8 @@ class Chunk:
     """The first of these lines, to be shown."""
     shortened: set[int] = field(default_factory=set)
     """Numbers of the texts that lost lines so."""
+    kept: KeptFacts | None = None
+    """Facts of each text, if they are kept."""
 
     @property
     def is_whole(self) -> bool:
@@ -126,6 +140,8 @@ class Chunk:
 
     def add(self, other: "Chunk") -> None:
         """Take in the documents of another chunk; both are whole, and as they were read."""
+        if other.kept is not None:
+            self.kept = other.kept if self.kept is None else self.kept + other.kept
         self.texts += other.texts
         for reason, number in other.dropped.items():
             self.dropped[reason] = self.dropped.get(reason, 0) + number
@@ -153,10 +169,15 @@ class Chunk:
         """Leave out documents without a byte: they are not bad, and their places are not kept."""
         if b"" not in self.texts:
             return
-        kept = [text for number, text in enumerate(self.texts) if text or self.is_part(number)]
-        if empty := len(self.texts) - len(kept):
+        stays = [bool(text) or self.is_part(number) for number, text in enumerate(self.texts)]
+        if empty := stays.count(False):
             self.dropped[bad_input.EMPTY] = self.dropped.get(bad_input.EMPTY, 0) + empty
-        self.texts = kept
+        self.keep_only(stays)
+
+    def keep_only(self, stays: list[bool]) -> None:
+        """Leave out the texts for which `stays` is False, and their facts."""
+        self.texts = list(compress(self.texts, stays))
+        self.kept = without(self.kept, stays)
 
     def is_part(self, number: int) -> bool:
         """Return True if texts[number] is only a piece of its document."""
@@ -173,11 +194,14 @@ class Chunk:
         first = texts[:1] if self.continues is not Edge.NONE else []
         last = texts[-1:] if self.open is not Edge.NONE else []
         whole = texts[len(first) : len(texts) - len(last)]
-        yield replace(self, texts=first or whole, open=Edge.NONE)
+        place = np.arange(len(texts))
+        is_first, is_last = place < len(first), place >= len(texts) - len(last)
+        facts = [without(self.kept, some) for some in (is_first, ~is_first & ~is_last, is_last)]
+        yield replace(self, texts=first or whole, open=Edge.NONE, kept=facts[0 if first else 1])
         if first and whole:
-            yield Chunk(whole)
+            yield Chunk(whole, kept=facts[1])
         if last:
-            yield Chunk(last, open=self.open)
+            yield Chunk(last, open=self.open, kept=facts[2])
 
 
 class RowReader:
@@ -188,17 +212,42 @@ class RowReader:
         self.rules = rules
         self.what = f"column {rules.text_field!r}"  # the text, to errors
         self.chunk = Chunk([])
+        self._numbers: list[int] = []
+        """The row of each text of the chunk."""
+
+    def finish(self, values_of: Callable[[list[int]], Any] | None = None) -> Chunk:
+        """Return the chunk, with its facts and without empty texts, and begin another.
+
+        `values_of(rows)` gives the fields of these rows that are kept.
+        """
+        chunk = self.chunk
+        if self.rules.keeps_facts:
+            values = (values_of(self._numbers),) if self.rules.keep and values_of else ()
+            chunk.kept = KeptFacts.at(self._numbers, values)
+        chunk.drop_empty()
+        self.chunk = Chunk([])
+        self._numbers = []
+        return chunk
 
     def add(self, row: int, text: bytes) -> None:
         if len(text) > self.rules.max_document_bytes:
             self.large_row(row, self.what, len(text))
         elif text.isascii() or (at := bad_input.find_not_utf8(text)) < 0:
-            self.chunk.texts.append(text)
+            self._append(row, text)
         elif self.rules.on_bad_input == "replace":
-            self.chunk.texts.append(text.decode("utf-8", "replace").encode())
+            self._append(row, text.decode("utf-8", "replace").encode())
             self.chunk.repaired(bad_input.NOT_UTF8, "row", row)
         else:
             self.bad_row(row, bad_input.NOT_UTF8, f"not UTF-8 at byte {at:,} of {self.what}")
+
+    def take(self, first_row: int, texts: list[bytes]) -> None:
+        """Make good texts, of neighbouring rows, those of the chunk."""
+        self.chunk.texts = texts
+        self._numbers = list(range(first_row, first_row + len(texts)))
+
+    def _append(self, row: int, text: bytes) -> None:
+        self.chunk.texts.append(text)
+        self._numbers.append(row)
 
     def bad_row(self, row: int, reason: str, what: str, hint: str | None = None) -> None:
         if self.rules.on_bad_input == "error":

@@ -27,6 +27,8 @@ class DocumentRule:
     bytes_after = 1
     end_bytes = 1
     """At most so many bytes are between a document and the place where it has ended."""
+    fixed_bytes = 0
+    """Exactly so many bytes are between two documents; 0: it differs."""
 
     def first_end(self, window: bytes, low: int, high: int) -> int:
         """The first document end in low..high that can be seen from its surroundings, or -1."""
@@ -62,7 +64,7 @@ class BySeparator(DocumentRule):
         self._size = size = len(separator)
         self._overlaps = any(separator[:n] == separator[-n:] for n in range(1, size))
         self.bytes_before = 2 * size
-        self.bytes_after = self.end_bytes = size
+        self.bytes_after = self.end_bytes = self.fixed_bytes = size
 
     def first_end(self, window: bytes, low: int, high: int) -> int:
         """After the first separator that no earlier one overlaps."""

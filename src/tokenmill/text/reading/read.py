@@ -54,6 +54,7 @@ def read_files(
                 for place in chunk.places
             ]
             lines += chunk.lines
+            chunk.kept = chunk.kept and chunk.kept.of_source(number)
             documents = len(chunk.texts) - (chunk.continues is not Edge.NONE)
             begun += documents + sum(chunk.dropped.values())
             chunk.by_source = {number: begun}  # of this file so far: the last one counts

@@ -10,6 +10,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from tokenmill.text.inputs.open_input import InputStream, Source
 from tokenmill.text.inputs.units import Unit
@@ -44,6 +45,7 @@ class _CsvReader(RowReader):
         self._row = 0
         self._row_start = 0  # byte of the text at which the row starts
         self._row_bytes = 0  # as far as it was read
+        self._kept: dict[int, dict[str, str | None]] = {}  # fields of the rows of the chunk
 
     def chunks(self) -> Iterator[Chunk]:
         try:
@@ -62,11 +64,17 @@ class _CsvReader(RowReader):
         yield self._finish_chunk(self.source.size - bytes_done)
 
     def _finish_chunk(self, bytes_in: int) -> Chunk:
-        done = self.chunk
-        done.bytes_in = bytes_in
-        done.drop_empty()
-        self.chunk = Chunk([])
+        self.chunk.bytes_in = bytes_in
+        done = self.finish(self._kept_values)
+        self._kept = {}
         return done
+
+    def _kept_values(self, rows: list[int]) -> Any:
+        fields = self.rules.kept_fields
+        assert fields is not None
+        return fields.of_rows(
+            [self._kept[row] for row in rows], lambda i: f"{self.source.name}, row {rows[i]:,}"
+        )
 
     def _find_columns(self) -> list[int]:
         try:
@@ -80,12 +88,15 @@ class _CsvReader(RowReader):
         except (csv.Error, _RowTooLargeError) as error:
             what = f"the header is not CSV: {error}"
             raise NotReadableError(bad_input.NOT_CSV, what) from None
-        for field in self.rules.fields.names:
+        kept = self.rules.kept_fields
+        self._columns = list(kept.paths.values()) if kept else []
+        for field in (*self.rules.fields.names, *self._columns):
             count = header.count(field)
             if count != 1:
                 found = f"{count} such columns" if count else "no such column"
                 names = bad_input.short_list(header)
                 raise bad_input.no_column(field, f"{found}; the header has: {names}")
+        self._header = header
         return [header.index(field) for field in self.rules.fields.names]
 
     def _rows(self) -> Iterator[list[str]]:
@@ -117,6 +128,9 @@ class _CsvReader(RowReader):
             texts = [values[column].encode("latin-1") for column in columns]
             text = self.rules.fields.join(texts)
             self.add(self._row, text)
+            if self._columns:
+                row = dict(zip(self._header, values, strict=False))
+                self._kept[self._row] = {name: _fact(row.get(name)) for name in self._columns}
             return len(text)
         if values:
             last = self.rules.fields.names[columns.index(max(columns))]
@@ -150,6 +164,10 @@ class _CsvReader(RowReader):
             raise _RowTooLargeError(f"it has more than {self.rules.max_document_bytes:,} bytes")
         if size > self.rules.large_document_bytes:
             self.rules.on_large(True)
+
+
+def _fact(value: str | None) -> str | None:
+    return None if value is None else value.encode("latin-1").decode("utf-8", "replace")
 
 
 def _row_bytes(source: Source, start: int) -> int:

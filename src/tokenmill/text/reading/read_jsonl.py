@@ -6,10 +6,11 @@ parsing many at once as one array takes longer, and accepts lines that are not J
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import orjson
 
 from tokenmill.base.strict_json import no_constant
@@ -19,6 +20,7 @@ from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.chunks import Chunk, ReadRules
 from tokenmill.text.reading.cut_pieces import DocumentPieces, pieces_of
 from tokenmill.text.reading.document_rules import BySeparator
+from tokenmill.text.reading.kept_facts import KeptFacts
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -30,6 +32,7 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
     fields = rules.fields
     text_of_row = rules.text_of_row
     rules = replace(rules, cuts=None)  # a line is parsed whole
+    lines_before = 0
     for pieces, bytes_in in pieces_of(source, unit, rules, BySeparator(b"\n")):
         chunk = Chunk([], bytes_in=bytes_in)
         for at in pieces.too_large:
@@ -39,8 +42,12 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         lines = pieces.texts
         if pieces.offset == 0 and lines and lines[0].startswith(b"\xef\xbb\xbf"):
             lines[0] = lines[0][3:]  # of the file, not of the text in it
+        rows: Iterable[Any]
+        numbers: list[int] | None = None
         try:
             rows = map(loads, lines)
+            if rules.keep:
+                rows = list(rows)
             if text_of_row is not None:
                 chunk.texts = list(map(text_of_row, rows))
             elif not fields.is_template:
@@ -51,13 +58,44 @@ def read_jsonl(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
             *(orjson.JSONDecodeError, KeyError, TypeError, AttributeError),
             bad_input.NotReadableError,
         ):
-            _read_with_care(pieces, chunk, source, rules)
+            numbers, rows = _read_with_care(pieces, chunk, source, rules)
+        if rules.keeps_facts:
+            if numbers is None:
+                is_all = not pieces.too_large
+                numbers = list(range(1, len(lines) + 1)) if is_all else _line_numbers(pieces)
+            chunk.kept = _facts(source, rules, pieces, np.array(numbers), list(rows), lines_before)
+        lines_before += chunk.lines
         chunk.drop_empty()
         yield chunk
 
 
-def _read_with_care(pieces: DocumentPieces, chunk: Chunk, source: Source, rules: ReadRules) -> None:
-    """Fill the chunk with the texts of lines of which at least one is unusual."""
+def _facts(
+    source: Source,
+    rules: ReadRules,
+    pieces: DocumentPieces,
+    numbers: np.ndarray,
+    rows: list[Any],
+    lines_before: int,
+) -> KeptFacts:
+    """Return the facts of documents; `numbers` are their lines in these pieces, from 1."""
+    values: tuple[Any, ...] = ()
+    if rules.kept_fields is not None:
+
+        def name_of(i: int) -> str:
+            return f"{source.name}:{_lines_before(source, pieces.offset) + int(numbers[i]):,}"
+
+        values = (rules.kept_fields.of_rows(rows, name_of),)
+    return KeptFacts.at(numbers + lines_before, values)
+
+
+def _read_with_care(
+    pieces: DocumentPieces, chunk: Chunk, source: Source, rules: ReadRules
+) -> tuple[list[int], list[Any]]:
+    """Fill the chunk with the texts of lines of which at least one is unusual.
+
+    Returns the number of the line of each text, and what was parsed from it.
+    """
+    numbers, rows = [], []
     for line, number in zip(pieces.texts, _line_numbers(pieces), strict=True):
         if not line.strip(b" \t\r"):
             continue
@@ -68,6 +106,8 @@ def _read_with_care(pieces: DocumentPieces, chunk: Chunk, source: Source, rules:
             else:
                 texts = [_find_text(value, name) for name in rules.fields.names]
                 chunk.texts.append(rules.fields.join(texts))
+            numbers.append(number)
+            rows.append(value)
         except bad_input.NotReadableError as bad:
             if rules.on_bad_input == "error":
                 where = f":{_lines_before(source, pieces.offset) + number}"
@@ -76,6 +116,7 @@ def _read_with_care(pieces: DocumentPieces, chunk: Chunk, source: Source, rules:
         else:
             if is_repaired:
                 chunk.repaired(bad_input.NOT_UTF8, "line", number)
+    return numbers, rows
 
 
 def _line_numbers(pieces: DocumentPieces) -> list[int]:

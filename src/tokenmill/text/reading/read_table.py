@@ -4,6 +4,7 @@ Rows are counted from 1.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from tokenmill.text.inputs.open_input import Source
@@ -28,20 +29,24 @@ def read_table(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         done = ends[unit.start] if groups else 0
         covers = ends[unit.stop] if groups else source.size
         try:
-            paths = [find_column(table.schema, name) for name in rules.fields.names]
             if rules.row_fields:
                 paths = _paths_of_rows(table.schema, rules)
+            else:
+                paths = [find_column(table.schema, name) for name in rules.fields.names]
+            kept = rules.kept_fields.paths.values() if rules.kept_fields else ()
+            wanted = paths + [find_column(table.schema, name, is_text=False) for name in kept]
         except NotReadableError as bad:
             yield reader.bad_file(bad, covers - done, first=unit.start == 0)
             return
         row = 1 + sum(table.rows[: unit.start])
         try:
-            for group, batch in table.read(unit.start, unit.stop, paths, rules.chunk_bytes):
-                chunk = reader.chunk = Chunk([], bytes_in=ends[group + 1] - done)
+            for group, batch in table.read(unit.start, unit.stop, wanted, rules.chunk_bytes):
+                reader.chunk = Chunk([], bytes_in=ends[group + 1] - done)
                 done = ends[group + 1]
                 if batch.nbytes > rules.large_document_bytes:
                     rules.on_large(True)
                 num_rows = batch.num_rows
+                values = rules.kept_fields and rules.kept_fields.of_table(batch, _column)
                 if rules.text_of_row is not None:
                     _fill_from_rows(reader, batch.to_pylist(), row)
                 else:
@@ -49,16 +54,16 @@ def read_table(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
                     del batch  # before the texts are checked: memory
                     _fill(reader, columns, row)
                     del columns
+                yield reader.finish(partial(_rows_of, values, row))
                 row += num_rows
-                yield chunk
         except (pyarrow.ArrowException, OSError) as error:
             raise damaged_table(source, error) from error
         if done < covers:
             yield Chunk([], bytes_in=covers - done)
 
 
-def find_column(schema: Any, name: str) -> list[str]:
-    """The path to the column: its name, or a dotted path into structs."""
+def find_column(schema: Any, name: str, *, is_text: bool = True) -> list[str]:
+    """The path to the column: its name, or a dotted path into structs; it must hold text."""
     import pyarrow.types as types
 
     path = [name] if name in schema.names else name.split(".")
@@ -76,7 +81,7 @@ def find_column(schema: Any, name: str) -> list[str]:
         types.is_string, types.is_large_string, types.is_binary, types.is_large_binary,
         types.is_string_view, types.is_binary_view,
     )  # fmt: skip
-    if not any(is_text(kind) for is_text in text):
+    if is_text and not any(holds(kind) for holds in text):
         raise no_column(name, f"holds {kind}, not text")
     return path
 
@@ -96,20 +101,32 @@ def _fill_from_rows(reader: RowReader, rows: list[Any], first_row: int) -> None:
             reader.add(number, reader.rules.text_of_row(row))
         except NotReadableError as bad:
             reader.bad_row(number, bad.reason, bad.what, bad.hint)
-    reader.chunk.drop_empty()
 
 
 def _texts(batch: Any, path: list[str]) -> list[bytes | None]:
     import pyarrow
+
+    texts: list[bytes | None] = _column(batch, path).cast(pyarrow.large_binary()).to_pylist()
+    return texts
+
+
+def _column(batch: Any, path: list[str] | str) -> Any:
+    """Return the values of a column; a dictionary is no part of them."""
+    import pyarrow
     import pyarrow.compute
 
+    if isinstance(path, str):
+        path = find_column(batch.schema, path, is_text=False)
     column = batch.column(path[0])
     for part in path[1:]:
         column = pyarrow.compute.struct_field(column, part)
     if pyarrow.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    texts: list[bytes | None] = column.cast(pyarrow.large_binary()).to_pylist()
-    return texts
+    return column
+
+
+def _rows_of(values: Any, first_row: int, rows: list[int]) -> Any:
+    return values.take([row - first_row for row in rows])
 
 
 def _fill(reader: RowReader, columns: list[list[bytes | None]], first_row: int) -> None:
@@ -121,7 +138,7 @@ def _fill(reader: RowReader, columns: list[list[bytes | None]], first_row: int) 
     most = reader.rules.max_document_bytes
     fits = len(good) == len(texts) and max(map(len, good), default=0) <= most
     if fits and bad_input.find_not_utf8(b"\n".join(good)) < 0:
-        reader.chunk.texts = good
+        reader.take(first_row, good)
         return
     for row, text in enumerate(texts, first_row):
         if text is None:
@@ -130,4 +147,3 @@ def _fill(reader: RowReader, columns: list[list[bytes | None]], first_row: int) 
             reader.bad_row(row, bad_input.NO_FIELD, f"column {null!r} is null")
         else:
             reader.add(row, text)
-    reader.chunk.drop_empty()

@@ -3,12 +3,16 @@
 import os
 from collections.abc import Iterator
 
+import numpy as np
+
 from tokenmill.base.address import is_address
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.chunks import Chunk, ReadRules
 from tokenmill.text.reading.cut_pieces import DocumentPieces, pieces_of
+from tokenmill.text.reading.document_rules import DocumentRule
+from tokenmill.text.reading.kept_facts import KeptFacts
 
 
 def read_text(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
@@ -21,6 +25,8 @@ def read_text(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         chunk.bytes_in = bytes_in
         for at in pieces.too_large:
             chunk.leave_out(bad_input.TOO_LARGE, "byte", at)
+        if rules.keeps_facts:
+            chunk.kept = KeptFacts.at(_places(pieces, documents))
         _check_utf8(chunk, pieces, source, rules)
         chunk.drop_empty()
         yield from chunk.apart()
@@ -28,7 +34,7 @@ def read_text(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         yield Chunk([], dropped={bad_input.EMPTY: 1})
 
 
-def read_small_file(source: Source, most: int) -> Chunk | None:
+def read_small_file(source: Source, most: int, *, keeps_facts: bool) -> Chunk | None:
     """A plain text file of at most so many bytes as one document, read in one go.
 
     None where there is anything to say about it: `read_unit` does.
@@ -46,7 +52,8 @@ def read_small_file(source: Source, most: int) -> Chunk | None:
     characters, at = bad_input.scan_utf8(text, len(text))
     if found != (source.size, source.size, source.mtime_ns) or at >= 0:
         return None
-    return Chunk([text], bytes_in=len(text), characters=characters)
+    kept = KeptFacts.at([0]) if keeps_facts else None
+    return Chunk([text], bytes_in=len(text), characters=characters, kept=kept)
 
 
 def _check_utf8(chunk: Chunk, pieces: DocumentPieces, source: Source, rules: ReadRules) -> None:
@@ -54,17 +61,16 @@ def _check_utf8(chunk: Chunk, pieces: DocumentPieces, source: Source, rules: Rea
     chunk.characters, at = bad_input.scan_utf8(pieces.run, pieces.size)
     if at < 0:
         return
-    kept = []
+    stays = [True] * len(chunk.texts)
     begin = 0
     for number, text in enumerate(chunk.texts):
         at = bad_input.find_not_utf8(text)
         if at < 0:
-            kept.append(text)
             continue
         begin = pieces.run.find(text, begin)
         offset = pieces.offset + begin + at
         if rules.on_bad_input == "replace":
-            kept.append(text.decode("utf-8", "replace").encode())
+            chunk.texts[number] = text.decode("utf-8", "replace").encode()
             chunk.repaired(bad_input.NOT_UTF8, "byte", offset)
         elif rules.on_bad_input == "error" or chunk.is_part(number) or len(text) > rules.long_line:
             what = f"not UTF-8 (bytes {text[at : at + 4].hex(' ')})"
@@ -76,4 +82,19 @@ def _check_utf8(chunk: Chunk, pieces: DocumentPieces, source: Source, rules: Rea
             raise bad_input.bad_document(source, f" at byte {offset:,}", what, hint)
         else:
             chunk.leave_out(bad_input.NOT_UTF8, "byte", offset)
-    chunk.texts = kept
+            stays[number] = False
+    chunk.keep_only(stays)
+
+
+def _places(pieces: DocumentPieces, documents: DocumentRule) -> np.ndarray:
+    """Return the byte of the file at which each text begins: (texts,) int64."""
+    sizes = np.fromiter(map(len, pieces.texts), np.int64, len(pieces.texts))
+    between = documents.fixed_bytes
+    begins = np.cumsum(sizes + between) - (sizes + between)
+    covered = int(begins[-1] + sizes[-1]) if len(sizes) else 0
+    if not between or covered not in (pieces.size, pieces.size - between):
+        at = 0  # between these texts are blank lines, or documents that were left out
+        for number, text in enumerate(pieces.texts):
+            begins[number] = at = max(at, pieces.run.find(text, at))
+            at += len(text)
+    return begins + pieces.offset
