@@ -31,6 +31,7 @@ from tokenmill.text.reading.bad_input import DUPLICATE
 
 NAME = "removed.jsonl"
 _ROWS_AT_ONCE = 1 << 16
+_WORTH_A_NOTE = 0.1
 
 
 def rule_accounts(plan: Plan) -> dict[str, dict[str, int]]:
@@ -43,6 +44,23 @@ def rule_accounts(plan: Plan) -> dict[str, dict[str, int]]:
             num_bytes[step] += left["bytes"]
     counts = {"changed": changed, "documents_left": documents, "bytes_left": num_bytes}
     return {name: dict(counter) for name, counter in counts.items()}
+
+
+def slow_map(plan: Plan) -> str | None:
+    """Return a sentence about the time that the user's function took, if that is much."""
+    seconds = all_seconds = 0.0
+    for unit in encoded_units(plan):
+        if unit.rules:
+            seconds += unit.rules["seconds"].get("map", 0.0)
+            in_rules = sum(unit.rules["seconds"].values())
+            all_seconds += max(unit.rules["all_seconds"], in_rules)
+    share = seconds / max(all_seconds, 1e-9)
+    if share < _WORTH_A_NOTE:
+        return None
+    return (
+        f"the function {plan.settings.map} took {share:.0%} of the time of reading, rules and "
+        f"encoding ({seconds:,.1f} s of {all_seconds:,.1f} s, over all workers)"
+    )
 
 
 def write_record(plan: Plan, previous: Manifest | None, num_known: int) -> FileEntry:
