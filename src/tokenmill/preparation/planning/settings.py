@@ -29,9 +29,6 @@ class SettingsKeywords(TypedDict, total=False):
     compress: str | None
     clean: bool
     dedup: Literal["none", "lines", "documents"]
-    map: str | Callable[..., Any] | None
-    mask: str | None
-    filter: str | None
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
@@ -49,6 +46,12 @@ class Details:
     or a regular expression."""
     dedup_min_chars: int | None = None
     """Lines with fewer characters are never duplicates; by default 16."""
+    map: str | Callable[..., Any] | None = None
+    """Function that changes documents or drops them, or its name: package.module:function."""
+    mask: str | None = None
+    """Replace addresses in the text: email, ip, or email,ip."""
+    filter: str | None = None
+    """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
     filter_config: str | Mapping[str, Any] | None = None
     """Thresholds of filters that are not as in their papers: {"length": {"min_characters": 100}},
     or the path of a file of JSON with the same."""
@@ -108,14 +111,14 @@ class Settings:
     """Lines with fewer characters are never duplicates."""
 
     # Filters
-    map: str | Callable[..., Any] | None = None
+    map: Any = None
     """Give documents to a function of yours, package.module:function, which changes or drops
     them."""
     mask: str | None = None
     """Replace addresses in the text: email, ip, or email,ip."""
     filter: str | None = None
     """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
-    filter_config: str | Mapping[str, Any] | None = None
+    filter_config: Any = None
     """File of JSON with thresholds of filters that are not as in their papers, such as
     {"length": {"min_characters": 100}}; or this JSON itself."""
 
