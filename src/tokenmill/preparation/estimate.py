@@ -223,7 +223,7 @@ class _Sample:
             if self.settings.has_rules:
                 from tokenmill.preparation.estimate_rules import judge
 
-                yield judge(self.settings, source.name, chunk, self.rules)
+                yield judge(self.settings, source, chunk, self.rules)
             else:
                 yield chunk
             bytes_left -= chunk.bytes_in

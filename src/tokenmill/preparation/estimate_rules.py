@@ -8,8 +8,9 @@ import numpy as np
 
 from tokenmill.base.human import one_line
 from tokenmill.preparation.planning.settings import Settings
-from tokenmill.preparation.stages.filtered_text import load_rules
+from tokenmill.preparation.stages.filtered_text import fields_of, is_document, load_rules
 from tokenmill.text.filters.rule import KEPT, Batch, Rule, Verdict
+from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading.chunks import Chunk
 
 EXAMPLES = 5
@@ -61,13 +62,14 @@ class RuleEstimate:
             self.examples.append(f'{source}: {why}: "{text}"')
 
 
-def judge(settings: Settings, source: str, chunk: Chunk, rules: list[RuleEstimate]) -> Chunk:
+def judge(settings: Settings, source: Source, chunk: Chunk, rules: list[RuleEstimate]) -> Chunk:
     """Count what each rule alone would do to a chunk, and return what all of them leave of it."""
     chain = load_rules(settings)
-    fields = {"path": [source] * len(chunk.texts)}
+    paths = {"path": [source.name] * len(chunk.texts)} if is_document(source, settings) else {}
+    fields = {**paths, **fields_of(chunk)}
     if not rules:
         rules += [RuleEstimate(rule.name) for rule in chain.rules]
     for found, judged in zip(rules, chain.verdicts(chunk.texts, fields), strict=True):
-        found.add(source, *judged)
+        found.add(source.name, *judged)
     chunk.numbers = np.arange(len(chunk.texts), dtype=np.uint32)
     return chain.apply(chunk, fields)

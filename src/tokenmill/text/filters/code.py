@@ -1,9 +1,9 @@
 """Source code: only of some kinds of files or licences, no generated files, notebooks as text.
 
 What a file is, its name says (`path`: of whole files it is known, of rows it is a field that is
-kept). A file is generated if its first lines say so, or if it has the name of a lock file or of the
-output of a known generator. A Jupyter notebook is JSON around its cells; its text becomes the source
-of the cells, without outputs and images.
+kept). A file is generated if its first lines say so, or if it has the name of a lock file or of
+the output of a known generator. A Jupyter notebook is JSON around its cells; its text becomes the
+source of the cells, without outputs and images.
 """
 
 import re
@@ -56,17 +56,16 @@ class Code(Rule):
         nan = np.full(len(batch), np.nan)
         none = np.zeros(len(batch), np.bool_)
         suffixes = tuple(suffix.lower() for suffix in self.suffixes)
-        is_other = (
-            none if not suffixes else _mask(paths, lambda p: not p.lower().endswith(suffixes))
-        )
-        is_licenced = none
+        is_other = is_unlicensed = none
+        if suffixes:
+            is_other = _mask(paths, lambda path: not path.lower().endswith(suffixes))
         if self.licences:
             known = {licence.lower() for licence in self.licences}
             licences = _field(batch, "license")
-            is_licenced = _mask(licences, lambda licence: licence.lower() not in known)
+            is_unlicensed = _mask(licences, lambda licence: licence.lower() not in known)
         is_generated = none if self.generated else self._generated(batch, paths)
         texts, is_bad = self._notebooks(batch, paths)
-        checks = [(is_other, nan), (is_licenced, nan), (is_generated, nan), (is_bad, nan)]
+        checks = [(is_other, nan), (is_unlicensed, nan), (is_generated, nan), (is_bad, nan)]
         verdict = Verdict.first_of(batch, checks)
         counts = {"notebooks as source": np.zeros(len(batch), np.int64)}
         counts["notebooks as source"][list(texts)] = 1
