@@ -76,6 +76,7 @@ _MANIFEST = {
     "splits": Value(lambda splits: isinstance(splits, dict), "an object"),
     "sources": [_SOURCE],
     "sources_file": Maybe(_FILE),
+    "removed": Maybe(_FILE),
     "settings": OBJECT,
     "accounts": OBJECT,
     "xxh3_128": HEX128,
@@ -263,6 +264,8 @@ class Manifest(Entry):
     """Where `sources` are folders: the file that lists all inputs."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     accounts: Mapping[str, Any] = field(default_factory=dict)
+    removed: FileEntry | None = None
+    """Where rules left out documents: the file that lists these."""
 
     def to_bytes(self) -> bytes:
         """Return the bytes of the file: the content, with its hash as the last field."""
@@ -420,9 +423,10 @@ class Manifest(Entry):
 
     @property
     def files_beside_shards(self) -> list[NamedFile]:
-        """The stored tokenizer, the list of sources and the facts, where there are such."""
+        """The stored tokenizer, the lists of sources and of removed documents, and the facts."""
         facts = [split.facts for split in self.splits.values()]
-        return [file for file in (self.tokenizer.state, self.sources_file, *facts) if file]
+        others = (self.tokenizer.state, self.sources_file, self.removed)
+        return [file for file in (*others, *facts) if file]
 
     def files(self) -> list[str]:
         """Every file that is there by the manifest, in order; the manifest itself is not one."""
@@ -440,6 +444,7 @@ _PARTS: dict[str, type[Entry]] = {
     "facts": FactsEntry,
     "sources": SourceEntry,
     "sources_file": FileEntry,
+    "removed": FileEntry,
 }
 
 

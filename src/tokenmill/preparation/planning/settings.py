@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, TypedDict
@@ -18,6 +18,8 @@ UNIT_BYTES = 32 << 20
 CHAT_FIELDS = ("chat", "chat_template", "template_variables", "messages_field", "train_on")
 FIELDS_OF_A_ROW = ("tools", "documents", "chat_template_kwargs")
 """Fields that a row may have next to its messages, for the chat template."""
+_ONLY_IF_GIVEN = ("gitignore", "facts", "keep", "map", "mask", "filter", "filter_config")
+"""Settings that a manifest has only where they are used."""
 
 
 class SettingsKeywords(TypedDict, total=False):
@@ -51,6 +53,15 @@ class Details:
     or a regular expression."""
     dedup_min_chars: int | None = None
     """Lines with fewer characters are never duplicates; by default 16."""
+    map: str | Callable[..., Any] | None = None
+    """Function that changes documents or drops them, or its name: package.module:function."""
+    mask: str | None = None
+    """Replace addresses in the text: email, ip, or email,ip."""
+    filter: str | None = None
+    """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
+    filter_config: str | Mapping[str, Any] | None = None
+    """Thresholds of filters that are not as in their papers: {"length": {"min_characters": 100}},
+    or the path of a file of JSON with the same."""
     document_is: Literal["file", "line", "paragraph"] | None = None
     """What is one document in a text file; by default the whole file."""
     long_line: int | None = None
@@ -147,6 +158,18 @@ class Settings:
     dedup_min_chars: int = 16
     """Lines with fewer characters are never duplicates."""
 
+    # Filters
+    map: Any = None
+    """Give documents to a function of yours, package.module:function, which changes or drops
+    them."""
+    mask: str | None = None
+    """Replace addresses in the text: email, ip, or email,ip."""
+    filter: str | None = None
+    """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
+    filter_config: Any = None
+    """File of JSON with thresholds of filters that are not as in their papers, such as
+    {"length": {"min_characters": 100}}; or this JSON itself."""
+
     # Reading
     document_is: Literal["file", "line", "paragraph"] = "file"
     """What is one document in a text file."""
@@ -183,6 +206,19 @@ class Settings:
 
             object.__setattr__(self, "tokenizer", name_of(self.tokenizer, self.end_of_text))
         self._check_chat()
+        if self.map is not None:
+            from tokenmill.text.filters import map_function
+
+            object.__setattr__(self, "map", map_function.name_of(self.map))
+        if self.mask is not None:
+            from tokenmill.text.filters.mask import kinds_of
+
+            object.__setattr__(self, "mask", ",".join(kinds_of(self.mask)))
+        if self.filter is not None or self.filter_config is not None:
+            from tokenmill.text.filters.filter_config import checked_filters
+
+            checked = checked_filters(self.filter, self.filter_config)
+            object.__setattr__(self, "filter_config", checked)
         _ = self.read_rules  # which checks the other fields
 
     def _check_chat(self) -> None:
@@ -223,6 +259,11 @@ class Settings:
     def keeps_facts(self) -> bool:
         return self.facts or self.keep is not None
 
+    @property
+    def has_rules(self) -> bool:
+        """True if documents may be left out, or changed, one by one or after all were seen."""
+        return any(rule is not None for rule in (self.map, self.mask, self.filter))
+
     @cached_property
     def read_rules(self) -> ReadRules:
         return ReadRules(
@@ -240,7 +281,7 @@ class Settings:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
         values = {**asdict(self), "tokenizer": tokenizer}
-        unused = [name for name in ("gitignore", "facts", "keep") if not values[name]]
+        unused = [name for name in _ONLY_IF_GIVEN if not values[name]]
         unused += () if self.chat else CHAT_FIELDS
         return {name: value for name, value in values.items() if name not in unused}
 

@@ -6,7 +6,7 @@ import re
 import shlex
 import urllib.parse
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,10 @@ def commit(
     previous: Manifest | None,
     known_sources: Sequence[SourceEntry],
     outcome: PreparationOutcome,
+    read: Callable[[str], bytes],
 ) -> Manifest:
-    """Write tokenizer, card, manifest; `known_sources` are those of the dataset added to."""
+    """Write tokenizer, card, manifest; `known_sources` are those of the dataset added to, whose
+    small files `read` gives."""
     out = plan.workspace.out_dir
     state = (plan.workspace.root / "tokenizer.json").read_bytes()
     sources = list(known_sources)
@@ -54,6 +56,12 @@ def commit(
     )
     if previous is not None:
         manifest = _together(previous, manifest)
+    if plan.settings.has_rules:
+        from tokenmill.preparation.stages.removed_record import write_record
+
+        old = b"" if previous is None or not previous.removed else read(previous.removed.file)
+        record = write_record(plan, previous, len(known_sources), old)
+        manifest = replace(manifest, removed=record)
     manifest = replace(manifest, sources=tuple(sources), sources_file=None)
     if len(sources) > MOST_LISTED:
         manifest = list_in_file(manifest, out, plan.folder)
@@ -64,7 +72,8 @@ def commit(
         file.write(manifest.digest.encode())
     manifest.write(out)
     used = set(manifest.files())
-    for path in (*out.glob("sources-*.jsonl"), *out.glob("*/documents*.parquet")):
+    written = ("sources-*.jsonl", "removed-*.jsonl", "*/documents*.parquet")
+    for path in itertools.chain.from_iterable(map(out.glob, written)):
         if path.relative_to(out).as_posix() not in used:  # of the manifest before this one
             path.unlink()
     return manifest
@@ -171,7 +180,7 @@ def _command(plan: Plan) -> str:
     held_out = plan.held_out_splits
     usual = Settings(val_fraction=0.0 if held_out else USUAL_FRACTION).to_json(for_manifest=True)
     flags = [
-        f"--{name}" if value is True else f"--{name} {_shell_word(str(value))}"
+        f"--{name}" if value is True else f"--{name} {_shell_word(_flag_text(value))}"
         for name, value in plan.settings.to_json(for_manifest=True).items()
         if value != usual.get(name)
     ]
@@ -179,6 +188,10 @@ def _command(plan: Plan) -> str:
         name = "" if split == "val" else split.removeprefix("val_") + "="
         flags.append(f"--val_input {name}{' '.join(_input_words(plan, split))}")
     return " ".join(["tokenmill prepare", *_input_words(plan, None), "-o OUT", *flags])
+
+
+def _flag_text(value: Any) -> str:
+    return orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
 
 
 def _input_words(plan: Plan, split: str | None) -> list[str]:

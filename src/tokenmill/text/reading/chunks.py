@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from tokenmill.text.reading.bad_input import BadInputPlace, NotReadableError
 from tokenmill.text.reading.document_rules import ByParagraph, BySeparator, DocumentRule
 from tokenmill.text.reading.kept_facts import KeptFacts, KeptFields, without
 from tokenmill.text.reading.text_fields import TextFields
+
+if TYPE_CHECKING:
+    from tokenmill.text.filters.rule import Removed
 
 MAX_DOCUMENT_BYTES = 256 << 20
 EXAMPLES = 3  # of lines that were changed or left out
@@ -132,6 +135,17 @@ class Chunk:
     """Numbers of the texts that lost lines so."""
     kept: KeptFacts | None = None
     """Facts of each text, if they are kept."""
+    texts_by_source: dict[int, int] = field(default_factory=dict)
+    """Texts read so far of each of several files, those that rules dropped included."""
+    numbers: Any = None
+    """(texts,) uint32 where rules look at documents: the number of each in its unit, among all that
+    were read."""
+    removed: "Removed | None" = None
+    """Documents that rules left out of this chunk."""
+    changed: dict[str, int] = field(default_factory=dict)
+    """What rules changed in the texts, counted."""
+    left: dict[str, tuple[int, int, float]] = field(default_factory=dict)
+    """Documents, and bytes of text, that were left after each rule; and the seconds it took."""
 
     @property
     def is_whole(self) -> bool:
@@ -150,6 +164,7 @@ class Chunk:
         self.characters += other.characters
         self.places += other.places[: bad_input.MOST_PLACES - len(self.places)]
         self.by_source.update(other.by_source)
+        self.texts_by_source.update(other.texts_by_source)
 
     def leave_out(self, reason: str, kind: str, number: int) -> None:
         """Count a bad document, and keep its place if it is one of the first."""
@@ -178,6 +193,8 @@ class Chunk:
         """Leave out the texts for which `stays` is False, and their facts."""
         self.texts = list(compress(self.texts, stays))
         self.kept = without(self.kept, stays)
+        if self.numbers is not None:
+            self.numbers = self.numbers[stays]
 
     def is_part(self, number: int) -> bool:
         """Return True if texts[number] is only a piece of its document."""
