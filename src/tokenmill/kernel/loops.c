@@ -14,6 +14,9 @@ static PyMethodDef METHODS[] = {
     {"permute", permute, METH_VARARGS, NULL},
     {"expand_rows", expand_rows, METH_VARARGS, NULL},
     {"locate_pieces", locate_pieces, METH_VARARGS, NULL},
+    {"split_words", split_words, METH_VARARGS, NULL},
+    {"measure_texts", measure_texts, METH_VARARGS, NULL},
+    {"clean_lines", clean_lines, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

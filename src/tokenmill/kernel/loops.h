@@ -44,5 +44,8 @@ PyObject *augment_rows(PyObject *self, PyObject *arguments);
 PyObject *permute(PyObject *self, PyObject *arguments);
 PyObject *expand_rows(PyObject *self, PyObject *arguments);
 PyObject *locate_pieces(PyObject *self, PyObject *arguments);
+PyObject *split_words(PyObject *self, PyObject *arguments);
+PyObject *measure_texts(PyObject *self, PyObject *arguments);
+PyObject *clean_lines(PyObject *self, PyObject *arguments);
 
 #endif

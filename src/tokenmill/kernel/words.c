@@ -1,0 +1,410 @@
+/* Words of texts after the rule of text/filters/word_rule.py, which says all of it in Python: white
+   space separates chunks; a chunk loses its affixes, is cut inside, and gets its known forms back. */
+
+#include "words.h"
+#include "xxh3.h"
+
+#include <stdlib.h>
+
+/* A class is a set of bits for each character below this; what is above is rare ideographs. */
+#define NUM_CLASSES 0x20000
+#define IDEOGRAPH (LETTER | LOWER | UPPER)
+#define FORM_BYTES 24
+#define MOST_MERGED 15 /* words of one form */
+
+enum { IS_FORM = 1, IS_MERGED = 2, IS_UNIT = 4 };
+
+struct Form {
+    uint8_t text[FORM_BYTES];
+    uint32_t size, kind;
+    uint32_t cuts;   /* bit i: a word begins at byte i */
+    uint32_t plain;  /* as `cuts`, of the words that are merged into this form */
+};
+
+uint32_t class_at(const Rules *rules, const uint8_t *at, const uint8_t *stop, int *size) {
+    uint8_t lead = at[0];
+    if (lead < 0x80) {
+        *size = 1;
+        return rules->classes[lead];
+    }
+    int length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if (length > stop - at) length = (int)(stop - at);
+    uint32_t code = length == 2 ? lead & 0x1F : length == 3 ? lead & 0x0F : lead & 0x07;
+    for (int more = 1; more < length; more++) code = code << 6 | (at[more] & 0x3F);
+    *size = length;
+    return code < NUM_CLASSES ? rules->classes[code] : code < 2 * NUM_CLASSES ? IDEOGRAPH : 0;
+}
+
+uint32_t class_before(const Rules *rules, const uint8_t *begin, const uint8_t *at, int *size) {
+    const uint8_t *start = at - 1;
+    while (start > begin && at - start < 4 && (*start & 0xC0) == 0x80) start--;
+    *size = 0;
+    uint32_t found = class_at(rules, start, at, size);
+    *size = (int)(at - start);
+    return found;
+}
+
+static inline int is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
+
+static inline int is_ascii_letter(uint8_t byte) { return (uint8_t)((byte | 0x20) - 'a') < 26; }
+
+uint64_t hash_bytes(const uint8_t *text, size_t size) { return size ? xxh3_128(text, size).low : 0; }
+
+/* The form of these bytes that is of this kind, or NULL. */
+static const Form *find_form(const Rules *rules, const uint8_t *at, const uint8_t *stop, uint32_t kind) {
+    size_t size = (size_t)(stop - at);
+    if (size == 0 || size > FORM_BYTES || !(rules->sizes[at[0]] >> size & 1)) return NULL;
+    uint64_t hash = hash_bytes(at, size);
+    for (uint32_t tried = 0; tried <= rules->mask; tried++) {
+        uint32_t slot = rules->slots[(hash + tried) & rules->mask];
+        if (!slot) return NULL;
+        uint32_t number = slot & 0xFFFF;
+        if (slot >> 16 != hash >> 48 || number >= rules->num_forms) continue;
+        const Form *form = rules->forms + number;
+        if (form->size == size && !memcmp(form->text, at, size)) return form->kind & kind ? form : NULL;
+    }
+    return NULL;
+}
+
+static inline void push(Words *words, const uint8_t *at, const uint8_t *stop, int plain) {
+    if (words->count == words->room) {
+        size_t room = 2 * words->room + 1024;
+        Word *items = realloc(words->items, room * sizeof *items);
+        if (!items) {
+            words->failed = 1;
+            return;
+        }
+        words->items = items;
+        words->room = room;
+    }
+    Word word = {at, (uint32_t)(stop - at), (uint32_t)plain};
+    words->items[words->count++] = word;
+}
+
+static void push_form(Words *words, const Form *form, const uint8_t *at) {
+    uint32_t begin = 0;
+    for (uint32_t byte = 1; byte < form->size && byte < FORM_BYTES; byte++)
+        if (form->cuts >> byte & 1) {
+            push(words, at + begin, at + byte, 0);
+            begin = byte;
+        }
+    push(words, at + begin, at + form->size, 0);
+}
+
+static inline size_t dots_from(const uint8_t *at, const uint8_t *stop) {
+    const uint8_t *dot = at;
+    while (dot < stop && *dot == '.') dot++;
+    return (size_t)(dot - at);
+}
+
+/* Bytes of what is cut off at the beginning; 0 for nothing. */
+static size_t prefix_size(const Rules *rules, const uint8_t *at, const uint8_t *stop) {
+    int size;
+    if (is_ascii_letter(*at)) {
+        if (stop - at >= 2 && (*at == 'A' || *at == 'C') && at[1] == '$') return 2;
+        return stop - at >= 3 && !memcmp(at, "US$", 3) ? 3 : 0;
+    }
+    if (class_at(rules, at, stop, &size) & OPENS) return (size_t)size;
+    if (*at == '+') return stop - at < 2 || !is_digit(at[1]);
+    if (*at == '.') {
+        size_t dots = dots_from(at, stop);
+        return dots > 1 ? dots : 0;
+    }
+    return 0;
+}
+
+static size_t dot_size(const Rules *rules, const uint8_t *at, const uint8_t *stop) {
+    const uint8_t *dot = stop;
+    while (dot > at && dot[-1] == '.') dot--;
+    if (stop - dot > 1) return (size_t)(stop - dot);
+    if (dot == at) return 0;
+    int size, more;
+    uint32_t before = class_before(rules, at, dot, &size);
+    if (is_digit(dot[-1]) || before & (LOWER | BEFORE_DOT)) return 1;
+    return before & UPPER && dot - size > at && class_before(rules, at, dot - size, &more) & UPPER;
+}
+
+/* A unit after a digit, such as "km". */
+static size_t unit_size(const Rules *rules, const uint8_t *at, const uint8_t *stop) {
+    const uint8_t *unit = stop;
+    while (unit > at && !is_digit(unit[-1])) {
+        if (stop - unit == FORM_BYTES) return 0;
+        unit--;
+    }
+    return unit > at && find_form(rules, unit, stop, IS_UNIT) ? (size_t)(stop - unit) : 0;
+}
+
+static size_t suffix_size(const Rules *rules, const uint8_t *at, const uint8_t *stop) {
+    if (at == stop) return 0;
+    if (stop[-1] == '.') return dot_size(rules, at, stop);
+    int size;
+    if (class_before(rules, at, stop, &size) & CLOSES) return (size_t)size;
+    if ((stop[-1] | 0x20) == 's') {
+        if (stop - at >= 2 && stop[-2] == '\'') return 2;
+        if (stop - at >= 4 && !memcmp(stop - 4, "\xe2\x80\x99", 3)) return 4;
+    }
+    return unit_size(rules, at, stop);
+}
+
+/* Bytes of a cut inside a chunk at `at`; 0 for none. */
+static size_t infix_size(const Rules *rules, const uint8_t *begin, const uint8_t *at, const uint8_t *stop) {
+    int size, other;
+    uint32_t here = class_at(rules, at, stop, &size);
+    if (here & CUTS) return (size_t)size;
+    if (!(here & MAY_CUT)) return 0;
+    if (*at == '.' && stop - at > 1 && at[1] == '.') return dots_from(at, stop);
+    if (at == begin || stop - at == size) return 0;
+    uint32_t before = class_before(rules, begin, at, &other), after = class_at(rules, at + size, stop, &other);
+    int number_before = is_digit(at[-1]);
+    switch (*at) {
+    case '.': return before & (LOWER | QUOTE) && after & (UPPER | QUOTE);
+    case ',': return before & LETTER && after & LETTER;
+    case '+': case '*': case '^': return number_before && (is_digit(at[1]) || at[1] == '-');
+    case ':': case '<': case '>': case '=': case '/': return (before & LETTER || number_before) && after & LETTER;
+    default: break;
+    }
+    if (*at == '-' && number_before && (is_digit(at[1]) || at[1] == '-')) return 1;
+    if (!(before & LETTER) && !number_before) return 0;
+    const uint8_t *next = at + size; /* after hyphens: up to three short ones, or two long ones */
+    int most = *at == '-' ? 3 : *at == 0xE2 && at[2] == 0x94 ? 2 : 1;
+    for (int count = 1; count < most && stop - next >= size && !memcmp(next, at, (size_t)size); count++) next += size;
+    return next < stop && class_at(rules, next, stop, &other) & LETTER ? (size_t)(next - at) : 0;
+}
+
+static inline int is_host_character(const uint8_t *at, int size) {
+    return is_ascii_letter(*at) || is_digit(*at) || size == 3 || (size == 2 && (*at > 0xC2 || at[1] > 0xA0));
+}
+
+/* Whether this is HOST.DOMAIN[:PORT][/PATH]. */
+static int is_host(const Rules *rules, const uint8_t *at, const uint8_t *stop) {
+    int labels = 0, size;
+    for (;;) { /* labels, of which the last one is of small letters */
+        int letters = 0, is_small = 1, is_label = 1, is_good = 0;
+        for (; at < stop && *at != '.' && !memchr(":/?#", *at, 4); at += size, letters++) {
+            is_small = class_at(rules, at, stop, &size) & LOWER && is_small;
+            is_good = is_host_character(at, size);
+            is_label = is_label && (is_good || (letters && (*at == '-' || *at == '_')));
+            if (!is_small && !is_label) return 0;
+        }
+        if (at == stop || *at != '.') {
+            if (!is_small || letters < 2 || !labels) return 0;
+            break;
+        }
+        if (!is_label || !is_good) return 0;
+        labels++;
+        at++;
+    }
+    if (at < stop && *at == ':') {
+        const uint8_t *port = ++at;
+        while (at < stop && is_digit(*at)) at++;
+        if (at - port < 2 || at - port > 5) return 0;
+    }
+    return at == stop || memchr("/?#", *at, 3) != NULL;
+}
+
+/* Whether a chunk is a web address: it stays whole. */
+static int is_address(const Rules *rules, const uint8_t *at, const uint8_t *stop) {
+    if (is_host(rules, at, stop)) return 1;
+    const uint8_t *scheme = at;
+    while (scheme < stop && (is_ascii_letter(*scheme) || is_digit(*scheme) || memchr("_+-.", *scheme, 4))) scheme++;
+    if (scheme - at >= 2 && stop - scheme > 3 && !memcmp(scheme, "://", 3) && is_host(rules, scheme + 3, stop)) return 1;
+    for (const uint8_t *user = at + 1; user < stop; user++)
+        if (*user == '@' && is_host(rules, user + 1, stop)) return 1;
+    return 0;
+}
+
+static void split_inside(const Rules *rules, const uint8_t *begin, const uint8_t *stop, Words *words) {
+    const uint8_t *start = begin, *at = begin;
+    int size, is_cut = 0;
+    while (at < stop) {
+        size_t infix = infix_size(rules, begin, at, stop);
+        if (infix && at > begin) {
+            if (!is_cut && is_address(rules, begin, stop)) break;
+            is_cut = 1;
+            if (at > start) push(words, start, at, 0);
+            push(words, at, at + infix, 0);
+            start = at + infix;
+        }
+        if (!infix) {
+            class_at(rules, at, stop, &size);
+            infix = (size_t)size;
+        }
+        at += infix;
+    }
+    if (start < stop) push(words, start, stop, 0);
+}
+
+/* Words from `first` on that together are a known form, such as ":" and ")", become it. */
+static void merge_words(const Rules *rules, Words *words, size_t first) {
+    size_t count = words->count - first;
+    uint16_t *lengths = NULL; /* for each word, bit k: a form of k words begins here */
+    for (size_t start = 0; start + 1 < count; start++) {
+        const Word *word = words->items + first + start;
+        if (!(rules->pairs[word[0].at[0]][word[1].at[0] >> 5] >> (word[1].at[0] & 31) & 1)) continue;
+        uint32_t cuts = 0;
+        for (size_t more = 1; start + more < count && more < MOST_MERGED; more++) {
+            const uint8_t *stop = word[more].at + word[more].size;
+            if (stop - word->at > FORM_BYTES) break;
+            cuts |= 1u << (word[more].at - word->at);
+            const Form *form = find_form(rules, word->at, stop, IS_MERGED);
+            if (!form || form->plain != cuts) continue;
+            if (!lengths) lengths = calloc(count, sizeof *lengths);
+            if (!lengths) {
+                words->failed = 1;
+                return;
+            }
+            lengths[start] |= (uint16_t)(1u << (more + 1));
+        }
+    }
+    if (!lengths) return;
+    /* The longest first, then the first; what is not taken is not free for others either. */
+    uint8_t *taken = calloc(count, 2);
+    Words merged = {NULL, 0, 0, 0};
+    words->failed |= !taken;
+    for (size_t length = MOST_MERGED; taken && length > 1; length--)
+        for (size_t start = 0; start + length <= count; start++)
+            if (lengths[start] >> length & 1) {
+                if (!taken[start] && !taken[start + length - 1]) taken[count + start] = (uint8_t)length;
+                memset(taken + start, 1, length);
+            }
+    for (size_t start = 0; taken && start < count;) {
+        const Word *word = words->items + first + start;
+        size_t length = taken[count + start] ? taken[count + start] : 1;
+        const uint8_t *stop = word[length - 1].at + word[length - 1].size;
+        const Form *form = length > 1 ? find_form(rules, word->at, stop, IS_MERGED) : NULL;
+        if (form)
+            push_form(&merged, form, word->at);
+        else
+            push(&merged, word->at, stop, (int)word->is_plain);
+        start += length;
+    }
+    words->count = first;
+    for (size_t word = 0; word < merged.count; word++)
+        push(words, merged.items[word].at, merged.items[word].at + merged.items[word].size, (int)merged.items[word].is_plain);
+    words->failed |= merged.failed;
+    free(merged.items);
+    free(lengths);
+    free(taken);
+}
+
+static void split_chunk(const Rules *rules, const uint8_t *begin, const uint8_t *stop, Words *words, Words *tail) {
+    size_t first = words->count;
+    const Form *form = NULL;
+    tail->count = 0;
+    while (begin < stop) {
+        if ((form = find_form(rules, begin, stop, IS_FORM))) break;
+        size_t prefix = prefix_size(rules, begin, stop);
+        if (prefix && (form = find_form(rules, begin + prefix, stop, IS_FORM))) {
+            push(words, begin, begin + prefix, 0);
+            begin += prefix;
+            break;
+        }
+        size_t suffix = suffix_size(rules, begin + prefix, stop);
+        if (suffix && (form = find_form(rules, begin, stop - suffix, IS_FORM))) {
+            push(tail, stop - suffix, stop, 0);
+            stop -= suffix;
+            break;
+        }
+        if (!prefix && !suffix) break;
+        if (prefix) push(words, begin, begin + prefix, 0);
+        if (suffix) push(tail, stop - suffix, stop, 0);
+        begin += prefix;
+        stop -= suffix;
+    }
+    if (form)
+        push_form(words, form, begin);
+    else if (begin < stop)
+        split_inside(rules, begin, stop, words);
+    while (tail->count) {
+        Word word = tail->items[--tail->count];
+        push(words, word.at, word.at + word.size, 0);
+    }
+    words->failed |= tail->failed;
+    if (words->count - first > 1) merge_words(rules, words, first);
+}
+
+void split_text(const Rules *rules, const uint8_t *at, const uint8_t *stop, Words *words, Words *tail) {
+    int size;
+    while (at < stop) {
+        if (class_at(rules, at, stop, &size) & SPACE) {
+            at += size;
+            continue;
+        }
+        const uint8_t *begin = at;
+        while (at < stop && is_ascii_letter(*at)) at++;
+        int is_plain = at == stop || *at == ' ' || *at == '\n';
+        if (is_plain && !find_form(rules, begin, at, IS_FORM)) {
+            push(words, begin, at, 1);
+            continue;
+        }
+        while (at < stop && !(class_at(rules, at, stop, &size) & SPACE)) at += size;
+        split_chunk(rules, begin, at, words, tail);
+    }
+}
+
+/* The tables of word_rule.py: classes of characters, forms, and where each form is found by its hash. */
+int open_rules(PyObject *tables, Rules *rules) {
+    memset(rules, 0, sizeof *rules);
+    if (!PyTuple_Check(tables) || PyTuple_Size(tables) != 3) {
+        PyErr_SetString(PyExc_TypeError, "the tables are not those of the word rule");
+        return -1;
+    }
+    for (int table = 0; table < 3; table++)
+        if (PyObject_GetBuffer(PyTuple_GetItem(tables, table), &rules->held[table], PyBUF_SIMPLE) < 0) {
+            close_rules(rules);
+            return -1;
+        }
+    rules->classes = rules->held[0].buf;
+    rules->forms = rules->held[1].buf;
+    rules->slots = rules->held[2].buf;
+    rules->num_forms = (uint32_t)(rules->held[1].len / (Py_ssize_t)sizeof(Form));
+    Py_ssize_t num_slots = rules->held[2].len / 4;
+    if (rules->held[0].len != NUM_CLASSES * 4 || num_slots < 1 || num_slots > 1 << 16 || num_slots & (num_slots - 1)) {
+        close_rules(rules);
+        PyErr_SetString(PyExc_ValueError, "the tables are not those of the word rule");
+        return -1;
+    }
+    rules->mask = (uint32_t)num_slots - 1;
+    for (uint32_t number = 0; number < rules->num_forms; number++) {
+        const Form *form = rules->forms + number;
+        if (form->size == 0 || form->size > FORM_BYTES) continue; /* never found */
+        rules->sizes[form->text[0]] |= 1u << form->size;
+        if (form->kind & IS_MERGED && form->plain > 1) {
+            uint32_t second = (uint32_t)__builtin_ctz(form->plain & ~1u);
+            if (second < form->size) rules->pairs[form->text[0]][form->text[second] >> 5] |= 1u << (form->text[second] & 31);
+        }
+    }
+    return 0;
+}
+
+void close_rules(Rules *rules) {
+    for (int table = 0; table < 3; table++)
+        if (rules->held[table].obj) PyBuffer_Release(&rules->held[table]);
+}
+
+/* split_words(text, tables): where words begin and end, pairs of int64. */
+PyObject *split_words(PyObject *self, PyObject *arguments) {
+    Py_buffer text;
+    PyObject *tables, *found = NULL;
+    Rules rules;
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "y*O", &text, &tables)) return NULL;
+    if (text.len <= INT32_MAX && !open_rules(tables, &rules)) {
+        Words words = {NULL, 0, 0, 0}, tail = {NULL, 0, 0, 0};
+        split_text(&rules, text.buf, (const uint8_t *)text.buf + text.len, &words, &tail);
+        if (!words.failed) found = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(words.count * 16));
+        int64_t *out = found ? (int64_t *)PyBytes_AsString(found) : NULL;
+        for (size_t word = 0; found && word < words.count; word++) {
+            out[2 * word] = words.items[word].at - (const uint8_t *)text.buf;
+            out[2 * word + 1] = out[2 * word] + words.items[word].size;
+        }
+        if (!found && !PyErr_Occurred()) PyErr_NoMemory();
+        free(words.items);
+        free(tail.items);
+        close_rules(&rules);
+    } else if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_ValueError, "the text is longer than 2 GiB");
+    }
+    PyBuffer_Release(&text);
+    return found;
+}

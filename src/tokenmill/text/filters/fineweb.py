@@ -1,0 +1,62 @@
+"""The filter `fineweb`: what FineWeb (Penedo et al. 2024) added to the rules of Gopher and C4."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tokenmill.text.filters.characters import TERMINAL, class_of
+from tokenmill.text.filters.counts import LINES, count_all, repeated, share
+from tokenmill.text.filters.rule import Batch, Rule, Verdict
+from tokenmill.text.filters.word_rule import split_words
+
+_COLUMNS = 7
+
+
+@dataclass(frozen=True)
+class Fineweb(Rule):
+    """Lists, tables and menus, told by their lines; lines are not blank."""
+
+    name: ClassVar[str] = "fineweb"
+    reasons: ClassVar[tuple[str, ...]] = (
+        "no text",
+        "few lines that end a sentence",
+        "short lines",
+        "characters in repeated lines",
+        "many lines",
+    )
+    min_lines_that_end_a_sentence: float = 0.12
+    short_line: int = 30
+    """Most characters of a short line."""
+    max_short_lines: float = 0.67
+    max_characters_in_repeated_lines: float = 0.01
+    max_newlines_per_word: float = 0.3
+
+    def apply(self, batch: Batch) -> Verdict:
+        lines, ends, short, again, characters, newlines, words = count_all(
+            batch, LINES, _COLUMNS, lambda text: count_lines(text, self.short_line), self.short_line
+        )
+        end_share, short_share = share(ends, lines), share(short, lines)
+        again_share, newline_share = share(again, characters), share(newlines, words)
+        return Verdict.first_of(
+            batch,
+            [
+                (lines == 0, lines),
+                (end_share < self.min_lines_that_end_a_sentence, end_share),
+                (short_share > self.max_short_lines, short_share),
+                (again_share > self.max_characters_in_repeated_lines, again_share),
+                (newline_share > self.max_newlines_per_word, newline_share),
+            ],
+        )
+
+
+def count_lines(text: str, short_line: int) -> list[int]:
+    """What the kernel counts in one text."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return [
+        len(lines),
+        sum(class_of(line[-1]) & TERMINAL != 0 for line in lines),
+        sum(len(line) <= short_line for line in lines),
+        repeated(lines)[1],
+        len(text) - text.count("\n"),
+        text.count("\n"),
+        len(split_words(text)),
+    ]
