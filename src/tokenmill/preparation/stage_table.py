@@ -7,7 +7,7 @@ same time, on any machine; a stage starts when the one before it is complete.
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from tokenmill.shards.manifest import Manifest
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
+    from tokenmill.preparation.stages.removals import Removal
 
 ROOM = "tokenmill.preparation"
 FIXED = "when the file is fixed, the same command starts again"
@@ -51,6 +52,8 @@ class Preparation:
     """Where repeated lines are, if they are to be dropped."""
     documents: "Search | None" = None
     """Where repeated documents are, if they are to be dropped."""
+    removals: "list[Removal]" = field(default_factory=list)
+    """What stages left out after they saw all documents, in the order of these stages."""
     layout: Layout | None = None
     bytes_read: int = 0
     """Bytes of input that this run encoded; an earlier one may have done the others."""
@@ -216,7 +219,7 @@ STAGES = (
           lambda plan: plan.compares_lines, ("lines", "keep_text"), "{unit}"),
     Stage("line-duplicates", "stages.duplicates.search_partition", LINES, "lines",
           lambda plan: plan.compares_lines, ("lines",), "search-{number}"),
-    Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines",)),
+    Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines", "removals")),
     Stage("join", "stages.encode.join_units", "preparation", "joined"),
     Stage("existing-documents", "stages.duplicates.hash_existing", OLD_SHARD, "documents",
           lambda plan: bool(plan.previous) and plan.compares_documents, ("documents",)),

@@ -66,7 +66,10 @@ class Plan:
 
     @property
     def cuts(self) -> re.Pattern[bytes] | None:
-        """Where the tokenizer allows a document to be cut; None: nowhere."""
+        """Where the tokenizer allows a document to be cut; None: nowhere, nor where rules look at
+        whole documents."""
+        if self.settings.has_rules:
+            return None
         return AT_CHARACTERS if self.settings.tokenizer == "chars" else self.tokenizer.cuts
 
     @property

@@ -13,6 +13,8 @@ from tokenmill.shards.manifest import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
 UNIT_BYTES = 32 << 20
+_ONLY_IF_GIVEN = ("gitignore", "filter", "filter_config")
+"""Settings that a manifest has only where they are used."""
 
 
 class SettingsKeywords(TypedDict, total=False):
@@ -27,6 +29,7 @@ class SettingsKeywords(TypedDict, total=False):
     compress: str | None
     clean: bool
     dedup: Literal["none", "lines", "documents"]
+    filter: str | None
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
@@ -44,6 +47,9 @@ class Details:
     or a regular expression."""
     dedup_min_chars: int | None = None
     """Lines with fewer characters are never duplicates; by default 16."""
+    filter_config: str | Mapping[str, Any] | None = None
+    """Thresholds of filters that are not as in their papers: {"length": {"min_characters": 100}},
+    or the path of a file of JSON with the same."""
     document_is: Literal["file", "line", "paragraph"] | None = None
     """What is one document in a text file; by default the whole file."""
     long_line: int | None = None
@@ -99,6 +105,13 @@ class Settings:
     dedup_min_chars: int = 16
     """Lines with fewer characters are never duplicates."""
 
+    # Filters
+    filter: str | None = None
+    """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
+    filter_config: str | Mapping[str, Any] | None = None
+    """File of JSON with thresholds of filters that are not as in their papers, such as
+    {"length": {"min_characters": 100}}; or this JSON itself."""
+
     # Reading
     document_is: Literal["file", "line", "paragraph"] = "file"
     """What is one document in a text file."""
@@ -128,12 +141,22 @@ class Settings:
             from tokenmill.tokens.given_tokenizer import name_of
 
             object.__setattr__(self, "tokenizer", name_of(self.tokenizer, self.end_of_text))
+        if self.filter is not None or self.filter_config is not None:
+            from tokenmill.text.filters.filter_config import checked_filters
+
+            checked = checked_filters(self.filter, self.filter_config)
+            object.__setattr__(self, "filter_config", checked)
         _ = self.read_rules  # which checks the other fields
 
     @property
     def compression_level(self) -> int | None:
         """Level of zstd; None for plain shards."""
         return None if self.compress is None else level_of(self.compress)
+
+    @property
+    def has_rules(self) -> bool:
+        """True if documents may be left out, or changed, one by one or after all were seen."""
+        return self.filter is not None
 
     @cached_property
     def read_rules(self) -> ReadRules:
@@ -149,7 +172,7 @@ class Settings:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
         values = {**asdict(self), "tokenizer": tokenizer}
-        return values if self.gitignore else {n: values[n] for n in values if n != "gitignore"}
+        return {n: values[n] for n in values if n not in _ONLY_IF_GIVEN or values[n]}
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

@@ -45,11 +45,18 @@ LOOKED_AT_BYTES = 64 << 10
 
 
 def cleaned_chunks(plan: Plan, unit: int) -> Iterator[CleanChunk]:
-    """Read one unit, and clean its texts if that is asked for."""
+    """Read one unit, and clean its texts if that is asked for; apply rules if there are any."""
     settings = plan.settings
     long_line = settings.long_line if settings.dedup == "lines" else None
-    for chunk in read_chunks(plan, unit):
-        yield clean_chunk(chunk, normalize=settings.clean, long_line=long_line)
+    is_clean = settings.has_rules  # one of them cleans
+    for chunk in _filtered_chunks(plan, unit) if settings.has_rules else read_chunks(plan, unit):
+        yield clean_chunk(chunk, normalize=settings.clean and not is_clean, long_line=long_line)
+
+
+def _filtered_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
+    from tokenmill.preparation.stages.filtered_text import filtered_chunks
+
+    return filtered_chunks(plan, unit)
 
 
 def hash_lines(out_dir: str, unit: int, search: Search, keep_text: bool) -> Receipt:
@@ -81,6 +88,8 @@ def hash_lines(out_dir: str, unit: int, search: Search, keep_text: bool) -> Rece
 
 def cleaned_text(plan: Plan, unit: int, lines: Search | None) -> Iterator[Chunk]:
     """Yield the text of a unit after cleaning, without the lines that `lines` found repeated."""
+    if lines is None and plan.settings.has_rules:
+        return _filtered_chunks(plan, unit)
     chunks = cleaned_chunks(plan, unit)
     repeated = np.empty(0, np.uint32)
     if lines is not None:

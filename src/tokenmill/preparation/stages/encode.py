@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -38,6 +38,7 @@ from tokenmill.tokens.tokenizer import Tokenizer, count_literals
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
     from tokenmill.preparation.stages.long_documents import LongDocuments
+    from tokenmill.preparation.stages.removals import Removal, RulesRecord
 
 PARTS_FILE = "parts.json"
 SEAM_BYTES = 64 << 10  # of the next unit that are read at a time, in search of a cut
@@ -57,6 +58,8 @@ class EncodedUnit:
     """The first bad inputs that were dropped or repaired."""
     repeated_lines: list[str] = field(default_factory=list)
     """The first lines that were left out, being there before."""
+    rules: dict[str, Any] = field(default_factory=dict)
+    """What rules did to the documents; see `RulesRecord`."""
 
 
 def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
@@ -68,15 +71,18 @@ def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
         yield EncodedUnit(**receipt)
 
 
-def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None) -> Receipt:
+def encode_unit(
+    out_dir: str, unit: int, lines: "Search | None" = None, removals: "Sequence[Removal]" = ()
+) -> Receipt:
     """Task: leave the encoded documents of one unit, in one part or several."""
     plan = load_plan(out_dir)
     with naming_source(plan, unit), ExitStack() as task:
         encoder = UnitEncoder(plan, unit, lines, task)
-        for chunk in plan.workspace.noting(unit, text_of(plan, unit, lines)):
+        for chunk in plan.workspace.noting(unit, text_of(plan, unit, lines, removals)):
             encoder.add(chunk)
         encoded = encoder.finish()
-    files = [f"{file.name}.tokens" for part in encoded.parts for file in part.files]
+    files = encoded.rules.pop("files", [])
+    files += [f"{file.name}.tokens" for part in encoded.parts for file in part.files]
     files += [f"{part.name}.rows" for part in encoded.parts if part.num_documents]
     receipt = plan.workspace.leave_receipt(FOLDER, str(unit), files, asdict(encoded))
     if lines is not None:
@@ -95,6 +101,8 @@ class UnitEncoder:
         self._is_compared = plan.sources_of(unit)[0].kind == TOKENS
         self._long: LongDocuments | None = None
         """Made when the first piece of a long document is met."""
+        self._rules: RulesRecord | None = None
+        """Made with the first chunk that rules looked at."""
         self._bad_input: list[BadInputPlace] = []
         self._repeated: list[str] = []
         self._by_source: dict[int, int] = {}
@@ -128,6 +136,7 @@ class UnitEncoder:
             documents_by_source=[*self._by_source.values()] or [self._counts["documents_in"]],
             bad_input=self._bad_input,
             repeated_lines=self._repeated,
+            rules={} if self._rules is None else self._rules.finish(),
         )
 
     def _first_pieces(self, unit: int) -> Iterator[Chunk]:
@@ -153,6 +162,12 @@ class UnitEncoder:
         self._repeated += chunk.repeated[: EXAMPLES - len(self._repeated)]
         self._counts["lines"] += chunk.lines
         self._by_source.update(chunk.by_source)
+        if chunk.numbers is not None:
+            if self._rules is None:
+                from tokenmill.preparation.stages.removals import RulesRecord
+
+                self._rules = RulesRecord(self._plan, self._encoder.unit, self._encoder.task)
+            self._rules.add(chunk)
 
     def _add_documents(self, chunk: Chunk) -> None:
         is_empty = self._encoder.is_empty
@@ -161,7 +176,12 @@ class UnitEncoder:
         if len(full) < len(texts):
             for number, text in enumerate(texts):
                 if is_empty(text):
-                    self._encoder.drop_empty(had_text=number in chunk.shortened)
+                    reason = self._encoder.drop_empty(had_text=number in chunk.shortened)
+                    if self._rules is not None:
+                        self._rules.leave_out(chunk.numbers[number], reason)
+        if self._rules is not None:
+            is_full = [not is_empty(text) for text in texts]
+            self._rules.keep(chunk.numbers[is_full])
         if not full:
             return
         ids, ends = self._encoder.encode(full)
@@ -249,9 +269,11 @@ class TextEncoder:
     def is_empty(self, text: bytes) -> bool:
         return not text or (self.settings.clean and text.isspace())
 
-    def drop_empty(self, *, had_text: bool) -> None:
+    def drop_empty(self, *, had_text: bool) -> str:
         """Count an empty document; `had_text`: it had text before repeated lines were dropped."""
-        self.dropped[ONLY_REPEATED_LINES if had_text else EMPTY] += 1
+        reason = ONLY_REPEATED_LINES if had_text else EMPTY
+        self.dropped[reason] += 1
+        return reason
 
 
 @read_once(PARTS_FILE)

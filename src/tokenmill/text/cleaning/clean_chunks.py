@@ -143,6 +143,11 @@ def keep_chunk(file: IO[bytes], chunk: CleanChunk) -> dict[str, Any]:
     del facts["texts"], facts["shortened"]
     facts["places"] = list(map(asdict, facts["places"]))
     facts["by_source"] = list(facts["by_source"].items())
+    facts["texts_by_source"] = list(facts["texts_by_source"].items())
+    if chunk.facts.numbers is not None:
+        facts["numbers"] = chunk.facts.numbers.tolist()
+    if chunk.facts.removed is not None:
+        facts["removed"] = chunk.facts.removed.to_json()
     return {
         "num_bytes": len(lines.whole),
         "num_lines": len(lines),
@@ -163,6 +168,13 @@ def read_kept(file: IO[bytes], known: dict[str, Any]) -> CleanChunk | None:
     facts["continues"] = Edge(facts["continues"])
     facts["open"] = Edge(facts["open"])
     facts["by_source"] = dict(facts["by_source"])
+    facts["texts_by_source"] = dict(facts["texts_by_source"])
+    if facts["numbers"] is not None:
+        facts["numbers"] = np.array(facts["numbers"], np.uint32)
+    if facts["removed"] is not None:
+        from tokenmill.text.filters.rule import Removed
+
+        facts["removed"] = Removed.from_json(facts["removed"])
     facts["places"] = [BadInputPlace(**place) for place in facts["places"]]
     found = np.frombuffer(numbers, dtype).astype(np.int64)
     lines = Lines(whole, found[: known["num_lines"]], found[known["num_lines"] :])

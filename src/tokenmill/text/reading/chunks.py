@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.suggest import one_of
 from tokenmill.text.inputs.open_input import Source
@@ -12,6 +13,9 @@ from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.bad_input import BadInputPlace, NotReadableError
 from tokenmill.text.reading.document_rules import ByParagraph, BySeparator, DocumentRule
 from tokenmill.text.reading.text_fields import TextFields
+
+if TYPE_CHECKING:
+    from tokenmill.text.filters.rule import Removed
 
 MAX_DOCUMENT_BYTES = 256 << 20
 EXAMPLES = 3  # of lines that were changed or left out
@@ -113,6 +117,17 @@ class Chunk:
     """The first of these lines, to be shown."""
     shortened: set[int] = field(default_factory=set)
     """Numbers of the texts that lost lines so."""
+    texts_by_source: dict[int, int] = field(default_factory=dict)
+    """Texts read so far of each of several files, those that rules dropped included."""
+    numbers: Any = None
+    """(texts,) uint32 where rules look at documents: the number of each in its unit, among all that
+    were read."""
+    removed: "Removed | None" = None
+    """Documents that rules left out of this chunk."""
+    changed: dict[str, int] = field(default_factory=dict)
+    """What rules changed in the texts, counted."""
+    left: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Documents, and bytes of text, that were left after each rule."""
 
     @property
     def is_whole(self) -> bool:
@@ -129,6 +144,7 @@ class Chunk:
         self.characters += other.characters
         self.places += other.places[: bad_input.MOST_PLACES - len(self.places)]
         self.by_source.update(other.by_source)
+        self.texts_by_source.update(other.texts_by_source)
 
     def leave_out(self, reason: str, kind: str, number: int) -> None:
         """Count a bad document, and keep its place if it is one of the first."""

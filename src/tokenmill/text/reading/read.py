@@ -46,8 +46,9 @@ def read_files(
     size = 0
     for number, source in enumerate(sources):
         lines = 0
-        begun = 0
+        begun = texts = 0
         together.by_source[number] = 0  # also where the file has no chunk
+        together.texts_by_source[number] = 0
         for chunk in read(source):
             chunk.places = [
                 replace(place, source=number, number=place.number + lines * (place.kind == "line"))
@@ -56,7 +57,9 @@ def read_files(
             lines += chunk.lines
             documents = len(chunk.texts) - (chunk.continues is not Edge.NONE)
             begun += documents + sum(chunk.dropped.values())
+            texts += documents
             chunk.by_source = {number: begun}  # of this file so far: the last one counts
+            chunk.texts_by_source = {number: texts}
             if chunk.is_whole:
                 together.add(chunk)
                 size += sum(map(len, chunk.texts))
