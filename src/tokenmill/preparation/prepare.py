@@ -148,6 +148,10 @@ def make_plan(
     for note in note_if_slow(tokenizer) if tokenizer is not None else ():
         say(note)
     plan = begin(plan, tokenizer, restart=target.replaces, say=say)
+    if plan.settings.map is not None:
+        from tokenmill.preparation.stages.filtered_text import keep_map_folder
+
+        keep_map_folder(plan)
     if target.previous is not None:
         keep(plan.workspace.root / PREVIOUS_FILE, target.previous.to_bytes())
     return plan
@@ -233,6 +237,10 @@ def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
     check_accounts(plan, outcome)
     known_sources: Sequence[SourceEntry] = ()
     notes = note_if_slow(plan.tokenizer) + outcome.notes(plan)
+    if plan.settings.map is not None:
+        from tokenmill.preparation.stages.removed_record import slow_map
+
+        notes += [note] if (note := slow_map(plan)) else []
     if target.previous is not None:
         known_sources = existing_dataset.all_sources(target)
         notes = existing_dataset.notes_on_known_inputs(known_sources, plan) + notes

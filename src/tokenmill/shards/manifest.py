@@ -75,6 +75,7 @@ _MANIFEST = {
     "splits": Value(lambda splits: isinstance(splits, dict), "an object"),
     "sources": [_SOURCE],
     "sources_file": Maybe(_FILE),
+    "removed": Maybe(_FILE),
     "settings": OBJECT,
     "accounts": OBJECT,
     "xxh3_128": HEX128,
@@ -251,6 +252,8 @@ class Manifest(Entry):
     """Where `sources` are folders: the file that lists all inputs."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     accounts: Mapping[str, Any] = field(default_factory=dict)
+    removed: FileEntry | None = None
+    """Where rules left out documents: the file that lists these."""
 
     def to_bytes(self) -> bytes:
         """Return the bytes of the file: the content, with its hash as the last field."""
@@ -405,8 +408,8 @@ class Manifest(Entry):
 
     @property
     def files_beside_shards(self) -> list[FileEntry]:
-        """The stored tokenizer and the list of sources, where there are such."""
-        return [file for file in (self.tokenizer.state, self.sources_file) if file]
+        """The stored tokenizer, the list of sources, that of removed documents: those there are."""
+        return [file for file in (self.tokenizer.state, self.sources_file, self.removed) if file]
 
     def files(self) -> list[str]:
         """Every file that is there by the manifest, in order; the manifest itself is not one."""
@@ -423,6 +426,7 @@ _PARTS: dict[str, type[Entry]] = {
     "shards": ShardEntry,
     "sources": SourceEntry,
     "sources_file": FileEntry,
+    "removed": FileEntry,
 }
 
 

@@ -1,7 +1,7 @@
 """What a preparation is asked to do: `Settings` may change bytes of the result, `Run` may not."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypedDict
@@ -13,7 +13,7 @@ from tokenmill.shards.manifest import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
 UNIT_BYTES = 32 << 20
-_ONLY_IF_GIVEN = ("gitignore", "filter", "filter_config")
+_ONLY_IF_GIVEN = ("gitignore", "map", "mask", "filter", "filter_config")
 """Settings that a manifest has only where they are used."""
 
 
@@ -29,6 +29,8 @@ class SettingsKeywords(TypedDict, total=False):
     compress: str | None
     clean: bool
     dedup: Literal["none", "lines", "documents"]
+    map: str | Callable[..., Any] | None
+    mask: str | None
     filter: str | None
     separator: str | None
     text_field: str
@@ -106,6 +108,11 @@ class Settings:
     """Lines with fewer characters are never duplicates."""
 
     # Filters
+    map: str | Callable[..., Any] | None = None
+    """Give documents to a function of yours, package.module:function, which changes or drops
+    them."""
+    mask: str | None = None
+    """Replace addresses in the text: email, ip, or email,ip."""
     filter: str | None = None
     """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
     filter_config: str | Mapping[str, Any] | None = None
@@ -141,6 +148,14 @@ class Settings:
             from tokenmill.tokens.given_tokenizer import name_of
 
             object.__setattr__(self, "tokenizer", name_of(self.tokenizer, self.end_of_text))
+        if self.map is not None:
+            from tokenmill.text.filters import map_function
+
+            object.__setattr__(self, "map", map_function.name_of(self.map))
+        if self.mask is not None:
+            from tokenmill.text.filters.mask import kinds_of
+
+            object.__setattr__(self, "mask", ",".join(kinds_of(self.mask)))
         if self.filter is not None or self.filter_config is not None:
             from tokenmill.text.filters.filter_config import checked_filters
 
@@ -156,7 +171,7 @@ class Settings:
     @property
     def has_rules(self) -> bool:
         """True if documents may be left out, or changed, one by one or after all were seen."""
-        return self.filter is not None
+        return any(rule is not None for rule in (self.map, self.mask, self.filter))
 
     @cached_property
     def read_rules(self) -> ReadRules:

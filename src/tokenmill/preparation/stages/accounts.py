@@ -144,6 +144,10 @@ def _make_accounts(
         accounts["literal_begin_token"] = counts["literal_begin_token"]
     if "text_hash" in counts:
         accounts["text_hash"] = f"{counts['text_hash'] % (1 << 64):016x}"
+    if plan.settings.has_rules:
+        from tokenmill.preparation.stages.removed_record import rule_accounts
+
+        accounts |= rule_accounts(plan)
     accounts["tokens_written"] = int(decided.tokens.sum()) - tokens_dropped
     accounts["tokens_dropped"] = tokens_dropped
     return accounts

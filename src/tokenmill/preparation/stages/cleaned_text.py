@@ -96,7 +96,13 @@ def cleaned_text(plan: Plan, unit: int, lines: Search | None) -> Iterator[Chunk]
         repeated = lines.repeated(plan.workspace, unit)
         receipt = plan.workspace.receipt("lines", str(lines.first + unit)) or {}
         chunks = _kept_chunks(plan, unit, receipt.get("kept", []))
-    return drop_lines(chunks, repeated, normalize=plan.settings.clean)
+    chunks_left = drop_lines(chunks, repeated, normalize=plan.settings.clean)
+    return map(_note_left, chunks_left) if plan.settings.has_rules else chunks_left
+
+
+def _note_left(chunk: Chunk) -> Chunk:
+    chunk.left["dedup lines"] = (len(chunk.texts), sum(map(len, chunk.texts)), 0.0)
+    return chunk
 
 
 def _kept_chunks(plan: Plan, unit: int, kept: list[dict[str, Any]]) -> Iterator[CleanChunk]:

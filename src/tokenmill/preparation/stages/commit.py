@@ -54,6 +54,11 @@ def commit(
     )
     if previous is not None:
         manifest = _together(previous, manifest)
+    if plan.settings.has_rules:
+        from tokenmill.preparation.stages.removed_record import write_record
+
+        record = write_record(plan, previous, len(known_sources))
+        manifest = replace(manifest, removed=record)
     manifest = replace(manifest, sources=tuple(sources), sources_file=None)
     if len(sources) > MOST_LISTED:
         manifest = list_in_file(manifest, out, plan.folder)
@@ -63,8 +68,9 @@ def commit(
     with new_file(plan.workspace.published_file) as file:
         file.write(manifest.digest.encode())
     manifest.write(out)
-    for path in out.glob("sources-*.jsonl"):  # of the manifest before this one
-        if manifest.sources_file is None or path.name != manifest.sources_file.file:
+    used = set(manifest.files())
+    for path in (*out.glob("sources-*.jsonl"), *out.glob("removed-*.jsonl")):
+        if path.name not in used:  # of the manifest before this one
             path.unlink()
     return manifest
 
@@ -169,7 +175,7 @@ def _command(plan: Plan) -> str:
     held_out = plan.held_out_splits
     usual = Settings(val_fraction=0.0 if held_out else USUAL_FRACTION).to_json(for_manifest=True)
     flags = [
-        f"--{name}" if value is True else f"--{name} {_shell_word(str(value))}"
+        f"--{name}" if value is True else f"--{name} {_shell_word(_flag_text(value))}"
         for name, value in plan.settings.to_json(for_manifest=True).items()
         if value != usual.get(name)
     ]
@@ -177,6 +183,10 @@ def _command(plan: Plan) -> str:
         name = "" if split == "val" else split.removeprefix("val_") + "="
         flags.append(f"--val_input {name}{' '.join(_input_words(plan, split))}")
     return " ".join(["tokenmill prepare", *_input_words(plan, None), "-o OUT", *flags])
+
+
+def _flag_text(value: Any) -> str:
+    return orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
 
 
 def _input_words(plan: Plan, split: str | None) -> list[str]:

@@ -126,8 +126,8 @@ class Chunk:
     """Documents that rules left out of this chunk."""
     changed: dict[str, int] = field(default_factory=dict)
     """What rules changed in the texts, counted."""
-    left: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Documents, and bytes of text, that were left after each rule."""
+    left: dict[str, tuple[int, int, float]] = field(default_factory=dict)
+    """Documents, and bytes of text, that were left after each rule; and the seconds it took."""
 
     @property
     def is_whole(self) -> bool:
