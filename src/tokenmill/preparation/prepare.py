@@ -230,6 +230,8 @@ def find_documents(this: Preparation) -> None:
     this.run("join")
     if this.plan.compares_documents:
         this.find_repeated("document", len(load_parts(this.out_dir)))
+    if this.plan.compares_near:
+        this.find_near()
 
 
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:

@@ -79,7 +79,11 @@ class Plan:
     @property
     def compares_documents(self) -> bool:
         """Whether documents are compared, if only to keep validation sets apart from the rest."""
-        return self.settings.dedup == "documents" or self.keeps_apart
+        return self.settings.dedup in ("documents", "near") or self.keeps_apart
+
+    @property
+    def compares_near(self) -> bool:
+        return self.settings.dedup == "near"
 
     @property
     def needs_hashes(self) -> bool:

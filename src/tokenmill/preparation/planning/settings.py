@@ -28,7 +28,9 @@ class SettingsKeywords(TypedDict, total=False):
     val_fraction: float
     compress: str | None
     clean: bool
-    dedup: Literal["none", "lines", "documents"]
+    dedup: Literal["none", "lines", "documents", "near"]
+    near_similarity: float
+    near_keep: Literal["first", "longest"]
     map: str | Callable[..., Any] | None
     mask: str | None
     filter: str | None
@@ -49,6 +51,10 @@ class Details:
     or a regular expression."""
     dedup_min_chars: int | None = None
     """Lines with fewer characters are never duplicates; by default 16."""
+    near_words: int | None = None
+    """With dedup="near": words of a run; by default 5."""
+    near_code: bool | None = None
+    """With dedup="near": compare the tokens of code, with case and punctuation, not words."""
     filter_config: str | Mapping[str, Any] | None = None
     """Thresholds of filters that are not as in their papers: {"length": {"min_characters": 100}},
     or the path of a file of JSON with the same."""
@@ -102,8 +108,17 @@ class Settings:
     clean: bool = False
     """Clean the text: Unicode NFC, line ends, surplus blanks and empty lines; without it, the text
     is left as it is."""
-    dedup: Literal["none", "lines", "documents"] = "none"
-    """Drop what was seen before, across all inputs."""
+    dedup: Literal["none", "lines", "documents", "near"] = "none"
+    """Drop what was seen before, across all inputs: lines, documents, or also documents that are
+    nearly the same."""
+    near_similarity: float = 0.8
+    """With dedup near: documents are similar from this share of common runs of words on (Jaccard)."""
+    near_words: int = 5
+    """With dedup near: words of a run."""
+    near_keep: Literal["first", "longest"] = "first"
+    """With dedup near: which of similar documents stays."""
+    near_code: bool = False
+    """With dedup near: compare the tokens of code, with case and punctuation, instead of words."""
     dedup_min_chars: int = 16
     """Lines with fewer characters are never duplicates."""
 
@@ -135,7 +150,15 @@ class Settings:
     """Lines of more bytes are never duplicates, and a document of more may be encoded in pieces."""
 
     def __post_init__(self) -> None:
-        one_of("dedup", self.dedup, ("none", "lines", "documents"))
+        one_of("dedup", self.dedup, ("none", "lines", "documents", "near"))
+        one_of("near_keep", self.near_keep, ("first", "longest"))
+        if not 0.5 <= self.near_similarity <= 1:
+            raise ValueError(
+                f"near_similarity is {self.near_similarity}, but must be from 0.5 to 1: the search "
+                "finds few of the pairs that are less similar"
+            )
+        if not 1 <= self.near_words <= 100:
+            raise ValueError(f"near_words is {self.near_words}, but must be from 1 to 100")
         one_of("dtype", self.dtype, (None, "uint16", "uint32"))
         if self.tokens_per_shard < 1:
             raise ValueError(f"tokens_per_shard is {self.tokens_per_shard}, but must be at least 1")
@@ -171,7 +194,8 @@ class Settings:
     @property
     def has_rules(self) -> bool:
         """True if documents may be left out, or changed, one by one or after all were seen."""
-        return any(rule is not None for rule in (self.map, self.mask, self.filter))
+        rules = (self.map, self.mask, self.filter)
+        return self.dedup == "near" or any(rule is not None for rule in rules)
 
     @cached_property
     def read_rules(self) -> ReadRules:
@@ -187,7 +211,12 @@ class Settings:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
         values = {**asdict(self), "tokenizer": tokenizer}
-        return {n: values[n] for n in values if n not in _ONLY_IF_GIVEN or values[n]}
+        is_near = self.dedup == "near"
+        return {
+            name: value
+            for name, value in values.items()
+            if (is_near if name.startswith("near_") else name not in _ONLY_IF_GIVEN or value)
+        }
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
@@ -214,6 +243,8 @@ class Run:
     """The cluster: `auto`, or HOST:PORT. Without it, Ray is started on this machine alone."""
     work_dir: str | os.PathLike[str] | None = None
     """Folder for the work where the dataset goes to `s3://`, `gs://` or `az://`."""
+    allow_heavy_dedup: bool = False
+    """Go on where near-duplicates are more than half of the documents of a source."""
     break_lock: bool = False
     """Take the output over from a machine that is gone."""
     unit_bytes: int = UNIT_BYTES

@@ -126,10 +126,17 @@ def _make_accounts(
     """What went in, and what became of it; `dropped` before documents were compared."""
     duplicates = decided.documents[:, DROPPED].tolist()
     for part, number in zip(load_parts(plan.workspace.out_dir), duplicates, strict=True):
-        if number and plan.settings.dedup == "documents":
+        if number and plan.settings.dedup in ("documents", "near"):
             dropped[DUPLICATE] += number
         elif number:
             dropped[HELD_OUT if split_of(plan, part) is None else IN_TRAIN] += number
+    if plan.settings.dedup == "near":
+        from tokenmill.preparation.stages.late_removals import count_late
+
+        late = count_late(plan)
+        dropped.update(late)
+        dropped[DUPLICATE] -= sum(late.values())
+        dropped = +dropped  # without what is not there
     tokens_dropped = int(decided.tokens[:, DROPPED].sum())
     accounts = {
         "bytes_in": counts["bytes_in"],

@@ -24,6 +24,7 @@ from tokenmill.base.atomic import new_file
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.decide import DROPPED, decisions_on, load_layout
 from tokenmill.preparation.stages.encode import EncodedUnit, encoded_units, load_parts
+from tokenmill.preparation.stages.late_removals import late_reasons, rows_of_unit
 from tokenmill.preparation.stages.parts import FOLDER
 from tokenmill.shards.manifest import FileEntry, Manifest
 from tokenmill.text.filters.rule import NOTHING, REMOVED, in_shard
@@ -74,6 +75,7 @@ def write_record(plan: Plan, previous: Manifest | None, num_known: int) -> FileE
         old = open(out / previous.removed.file, "rb")  # noqa: SIM115
         names = orjson.loads(old.readline())["reasons"]
     added = {DUPLICATE, *(reason for unit in units for reason in unit.rules.get("reasons", []))}
+    added |= set(late_reasons(plan))
     names += sorted(added - set(names))
     scratch = plan.workspace.root / NAME
     digest = xxhash.xxh3_128()
@@ -108,8 +110,13 @@ def _removed_from(
     codes = np.array([names.index(reason) for reason in unit.rules["reasons"]], np.uint16)
     if len(rows):
         rows["reason"] = codes[rows["reason"]]
-    if plan.settings.dedup == "documents":
-        rows = np.concatenate((rows, _duplicates_in(plan, number, names.index(DUPLICATE))))
+    if plan.settings.dedup in ("documents", "near"):
+        late = rows_of_unit(plan, number)
+        for reason, of_reason in late.items():
+            of_reason["reason"] = names.index(reason)
+        exact = _duplicates_in(plan, number, names.index(DUPLICATE))
+        is_late = np.isin(exact["number"], np.concatenate([r["number"] for r in late.values()] or [[]]))
+        rows = np.concatenate((rows, *late.values(), exact[~is_late]))
     rows = np.sort(rows, order="number")
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         yield rows[start : start + _ROWS_AT_ONCE]
