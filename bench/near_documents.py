@@ -17,7 +17,10 @@ def vocabulary(size: int = 20_000) -> list[str]:
     """Words of about the length of English ones; a few are frequent."""
     chosen = random.Random(0)
     letters = "eeeeettttaaaooiinnsshhrrdlucmfwgypbvk"
-    return ["".join(chosen.choices(letters, k=chosen.choice((2, 3, 4, 5, 6, 7, 9)))) for _ in range(size)]
+    return [
+        "".join(chosen.choices(letters, k=chosen.choice((2, 3, 4, 5, 6, 7, 9))))
+        for _ in range(size)
+    ]
 
 
 def edited(words: list[str], known: list[str], chosen: random.Random) -> list[str]:
@@ -46,11 +49,18 @@ def documents(number: int, seed: int = 0, share_edited: float = SHARE_EDITED) ->
     recent: list[list[str]] = []
     for _ in range(number):
         if recent and chosen.random() < share_edited:
-            words = edited(chosen.choice(recent[-40:] if chosen.random() < 0.3 else recent), known, chosen)
+            words = edited(
+                chosen.choice(recent[-40:] if chosen.random() < 0.3 else recent), known, chosen
+            )
         else:
-            size = chosen.choice((12, 40)) if chosen.random() < 0.1 else int(chosen.gauss(MEAN_WORDS, 80))
+            size = (
+                chosen.choice((12, 40))
+                if chosen.random() < 0.1
+                else int(chosen.gauss(MEAN_WORDS, 80))
+            )
             words = [
-                chosen.choice(frequent if chosen.random() < 0.5 else known) for _ in range(max(8, size))
+                chosen.choice(frequent if chosen.random() < 0.5 else known)
+                for _ in range(max(8, size))
             ]
             if chosen.random() < 0.1:
                 words += footer
@@ -65,7 +75,15 @@ def as_text(words: list[str], chosen: random.Random) -> str:
     text = []
     for number, word in enumerate(words):
         text.append(word.capitalize() if number % 14 == 0 else word)
-        text.append(". " if number % 14 == 13 else "\n\n" if number % 70 == 69 else ", " if chosen.random() < 0.05 else " ")
+        text.append(
+            ". "
+            if number % 14 == 13
+            else "\n\n"
+            if number % 70 == 69
+            else ", "
+            if chosen.random() < 0.05
+            else " "
+        )
     return "".join(text).strip()
 
 
@@ -78,7 +96,11 @@ def similar_pairs(texts: list[str], threshold: float) -> dict[tuple[int, int], f
     for document, text in enumerate(texts):
         words = "".join(c.lower() if c.isalnum() else " " for c in text).split()
         width = min(WIDTH, len(words))
-        own = {tuple(words[at : at + width]) for at in range(len(words) - width + 1)} if words else set()
+        own = (
+            {tuple(words[at : at + width]) for at in range(len(words) - width + 1)}
+            if words
+            else set()
+        )
         sizes[document] = len(own)
         runs += [numbers.setdefault(run, len(numbers)) for run in own]
         owners += [document] * len(own)

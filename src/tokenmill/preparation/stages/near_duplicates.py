@@ -38,7 +38,7 @@ from tokenmill.preparation.stages.removals import write_removed
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.work_folder import Workspace
 from tokenmill.text.filters.rule import REMOVED, in_shard
-from tokenmill.text.near.candidates import pair_up
+from tokenmill.text.near.candidates import pair_up, unique_pairs
 from tokenmill.text.near.choose import choose_kept
 from tokenmill.text.near.sketch import NUM_BANDS, hash_bands
 from tokenmill.text.near.words import compare
@@ -156,7 +156,7 @@ def find_candidates(out_dir: str, partition: int, search: NearSearch) -> Receipt
         writer = BucketWriter(file, search.partitions)
         for rows in in_parts(slices, folder, num_parts, 2, lambda rows: rows[:, 0] % num_parts):
             pairs = pair_up(rows[:, 0], rows[:, 1], _ranks(plan, documents))
-            writer.add(search.range_of(pairs[:, 0]), pairs)
+            writer.add(search.range_of(pairs[:, 0]), np.ascontiguousarray(pairs))
         writer.finish()
     return workspace.leave_receipt(FOLDER, name, [f"{name}.pairs"], {"pairs": writer.num_rows})
 
@@ -195,7 +195,7 @@ def compare_pairs(out_dir: str, number: int, search: NearSearch) -> Receipt:
     name = f"similar-{number}"
     num_compared = 0
     with new_file(folder / f"{name}.pairs") as file:
-        pairs = np.unique(np.concatenate(slices)[:, ::-1], axis=0)  # by the earlier document
+        pairs = unique_pairs(np.concatenate(slices)[:, ::-1])  # by the earlier document
         slices.clear()
         for start in range(0, len(pairs), PAIRS_AT_ONCE):
             for some in _that_fit(documents, pairs[start : start + PAIRS_AT_ONCE]):
@@ -270,9 +270,7 @@ def _as_removed(
     return units, rows
 
 
-def _in_units(
-    plan: Plan, search: NearSearch, places: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _in_units(plan: Plan, search: NearSearch, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return for each place the unit and the number in it; or the shard, and the position there."""
     owners = (places >> np.uint64(ORDINAL_BITS)).astype(np.int64)
     positions = (places & np.uint64((1 << ORDINAL_BITS) - 1)).astype(np.int64)

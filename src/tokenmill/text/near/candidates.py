@@ -18,6 +18,8 @@ def pair_up(
 ) -> np.ndarray:
     """Return pairs of different documents with equal keys, each as (larger, smaller) number.
 
+    A pair may be there several times.
+
     `keys` and `documents` are (n,) uint64. `by_rank` gives a number for each of some documents;
     those of a large group with the least are paired with all others.
     """
@@ -25,18 +27,29 @@ def pair_up(
     keys, documents = keys[order], documents[order]
     first, size = _groups(keys)
     in_large = size > SMALL_GROUP
-    pairs = [_pairs_in_small(*(array[(size > 1) & ~in_large] for array in (documents, first, size)))]
+    pairs = [
+        _pairs_in_small(*(array[(size > 1) & ~in_large] for array in (documents, first, size)))
+    ]
     if in_large.any():
         pairs.append(_pairs_in_large(keys[in_large], documents[in_large], by_rank))
     found = np.concatenate(pairs)
     found = found[found[:, 0] != found[:, 1]]
     found.sort(axis=1)
-    return np.unique(found[:, ::-1], axis=0) if len(found) else found
+    return found[:, ::-1]
+
+
+def unique_pairs(pairs: np.ndarray) -> np.ndarray:
+    """Return the different ones of (n, 2) numbers, sorted."""
+    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    is_new = np.append(True, (pairs[1:] != pairs[:-1]).any(axis=1))[: len(pairs)]
+    return pairs[is_new]
 
 
 def _groups(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return for each of some sorted keys how many equal ones are before it, and how many in all."""
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, int)
+    starts = (
+        np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, int)
+    )
     sizes = np.diff(starts, append=len(keys))
     return np.arange(len(keys)) - np.repeat(starts, sizes), np.repeat(sizes, sizes)
 

@@ -2,7 +2,7 @@
 
 A sketch has 40 bins, each with the least hash of the runs of words that fall into it. For two texts
 of similarity J, a bin is equal with probability J. Four bins are a band, and one of the ten bands
-is equal with probability 1 - (1 - J**4)**10: 0.995 at J = 0.8, and 0.9993 at 0.85; but 0.08 at 0.3. 
+is equal with probability 1 - (1 - J**4)**10: 0.995 at J = 0.8, and 0.9993 at 0.85; but 0.08 at 0.3.
 A document is 10 hashes.
 
 Bins are filled round by round (fast similarity sketching): one hash for each run of words, where
