@@ -148,6 +148,10 @@ def make_plan(
     for note in note_if_slow(tokenizer) if tokenizer is not None else ():
         say(note)
     plan = begin(plan, tokenizer, restart=target.replaces, say=say)
+    if run.allow_heavy_dedup:
+        from tokenmill.preparation.stages.heavy_dedup import ALLOWED
+
+        keep(plan.workspace.root / ALLOWED, b"")
     if plan.settings.map is not None:
         from tokenmill.preparation.stages.filtered_text import keep_map_folder
 

@@ -93,6 +93,9 @@ class Preparation:
         self.near = replace(self.near, num_bands=sum(receipt["bands"] for receipt in receipts))
         for name in ("near-candidates", "near-pairs", "near-choice"):
             self.run(name)
+        from tokenmill.preparation.stages.heavy_dedup import check_heavy
+
+        check_heavy(self.plan, self.first)
 
     def _held_out_units(self) -> list[tuple[int, int]] | None:
         """Return the ranges of shards and parts held out; None if all repetitions count."""

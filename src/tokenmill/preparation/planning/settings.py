@@ -112,7 +112,7 @@ class Settings:
     """Drop what was seen before, across all inputs: lines, documents, or also documents that are
     nearly the same."""
     near_similarity: float = 0.8
-    """With dedup near: documents are similar from this share of common runs of words on (Jaccard)."""
+    """With dedup near: share of common runs of words (Jaccard) from which documents are similar."""
     near_words: int = 5
     """With dedup near: words of a run."""
     near_keep: Literal["first", "longest"] = "first"

@@ -1,4 +1,4 @@
-"""Documents that a stage left out after all were encoded: near-duplicates, and copies of test items.
+"""Documents that a stage left out after all were encoded: near-duplicates, copied test items.
 
 Such a stage leaves the files that `removals.py` describes, one per unit. `decide` drops their
 documents as it drops duplicates, by their rows in the parts of the unit.

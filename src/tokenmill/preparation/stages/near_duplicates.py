@@ -12,11 +12,9 @@ or part in the upper 32 bits, its position there in the lower ones. What was dro
 an exact duplicate, takes no part; nor does a document of more than a million tokens.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 

@@ -115,10 +115,8 @@ def _removed_from(
         for reason, of_reason in late.items():
             of_reason["reason"] = names.index(reason)
         exact = _duplicates_in(plan, number, names.index(DUPLICATE))
-        is_late = np.isin(
-            exact["number"], np.concatenate([r["number"] for r in late.values()] or [[]])
-        )
-        rows = np.concatenate((rows, *late.values(), exact[~is_late]))
+        rows = np.concatenate((rows, *late.values()))
+        rows = np.concatenate((rows, exact[~np.isin(exact["number"], rows["number"])]))
     rows = np.sort(rows, order="number")
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         yield rows[start : start + _ROWS_AT_ONCE]

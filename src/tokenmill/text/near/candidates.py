@@ -1,8 +1,8 @@
 """Candidates: pairs of documents that have a band in common.
 
-All pairs of a group of up to eight. In a larger group, which has a template in common or is one text
-many times, each document is paired with the four that stay first, and with the one before it. So the
-number of pairs grows with the documents, not with their square.
+All pairs of a group of up to eight. In a larger group, which has a template in common or is one
+text many times, each document is paired with the four that stay first, and with the one before it.
+So the number of pairs grows with the documents, not with their square.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def unique_pairs(pairs: np.ndarray) -> np.ndarray:
 
 
 def _groups(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each of some sorted keys how many equal ones are before it, and how many in all."""
+    """Return for each of some sorted keys how many equal ones are before it, and in all."""
     starts = (
         np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.empty(0, int)
     )

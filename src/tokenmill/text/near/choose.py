@@ -1,7 +1,7 @@
 """What goes: a document goes only if it is similar to one that stays.
 
-Documents are looked at by rank. One that is similar to a document of lower rank that stays goes; all
-others stay. So of a chain in which each is similar to the next, not all go for the first.
+Documents are looked at by rank. One that is similar to a document of lower rank that stays goes;
+all others stay. So of a chain in which each is similar to the next, not all go for the first.
 """
 
 import numpy as np

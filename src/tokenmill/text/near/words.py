@@ -15,7 +15,6 @@ A text of fewer words than a run is one run. A text without words has none.
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 
