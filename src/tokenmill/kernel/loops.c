@@ -15,6 +15,7 @@ static PyMethodDef METHODS[] = {
     {"expand_rows", expand_rows, METH_VARARGS, NULL},
     {"locate_pieces", locate_pieces, METH_VARARGS, NULL},
     {"spell", spell, METH_VARARGS, NULL},
+    {"find_runs", find_runs, METH_VARARGS, NULL},
     {"hash_bands", hash_bands, METH_VARARGS, NULL},
     {"compare_texts", compare_texts, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -45,6 +45,7 @@ PyObject *permute(PyObject *self, PyObject *arguments);
 PyObject *expand_rows(PyObject *self, PyObject *arguments);
 PyObject *locate_pieces(PyObject *self, PyObject *arguments);
 PyObject *spell(PyObject *self, PyObject *arguments);
+PyObject *find_runs(PyObject *self, PyObject *arguments);
 PyObject *hash_bands(PyObject *self, PyObject *arguments);
 PyObject *compare_texts(PyObject *self, PyObject *arguments);
 

@@ -348,3 +348,138 @@ PyObject *compare_texts(PyObject *self, PyObject *arguments) {
     PyBuffer_Release(&pairs);
     return found;
 }
+
+/* The runs that are looked for: some of `width` words, and whole passages of fewer words. */
+typedef struct {
+    const uint64_t *filter; /* a bit for some bits of each hash that is looked for */
+    const uint64_t *runs;   /* a set of the hashes of all runs and passages */
+    const uint64_t *heads;  /* a set of the first `head` words of short passages */
+    const uint32_t *sizes;  /* for each place in `heads`, a bit for each number of words */
+    size_t filter_mask, runs_mask, heads_mask;
+    Py_ssize_t width, head;
+} Known;
+
+static inline int is_in(const uint64_t *table, size_t mask, uint64_t number, size_t *at) {
+    number |= !number;
+    *at = (size_t)number & mask;
+    while (table[*at] && table[*at] != number) *at = (*at + 1) & mask;
+    return table[*at] != 0;
+}
+
+static inline int may_be_known(const Known *known, uint64_t hash) {
+    size_t bit = (size_t)(hash >> 20) & known->filter_mask;
+    return known->filter[bit / 64] >> bit % 64 & 1;
+}
+
+/* Three numbers a hit: of the text, of the first word, and the hash. */
+typedef struct {
+    uint64_t *items;
+    size_t count, room;
+} Hits;
+
+static int add_hit(Hits *hits, uint64_t text, Py_ssize_t word, uint64_t hash) {
+    if (hits->count + 3 > hits->room) {
+        size_t room = 2 * hits->room + 3072;
+        uint64_t *items = realloc(hits->items, room * sizeof *items);
+        if (!items) return -1;
+        hits->items = items;
+        hits->room = room;
+    }
+    hits->items[hits->count++] = text;
+    hits->items[hits->count++] = (uint64_t)word;
+    hits->items[hits->count++] = hash;
+    return 0;
+}
+
+/* Passages that begin with the `head` words at some word. */
+static int find_short(const Known *known, const uint64_t *words, Py_ssize_t left, uint32_t sizes, uint64_t text,
+                      Py_ssize_t word, Hits *hits) {
+    size_t at;
+    for (; sizes; sizes &= sizes - 1) {
+        Py_ssize_t size = __builtin_ctz(sizes);
+        uint64_t sum = 0;
+        if (size > left) break;
+        for (Py_ssize_t next = 0; next < size; next++) sum = sum * OF_WORD + words[next];
+        if (is_in(known->runs, known->runs_mask, mix64(sum), &at) && add_hit(hits, text, word, mix64(sum)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int find_in_words(const Known *known, const uint64_t *words, Py_ssize_t count, uint64_t text, Hits *hits) {
+    uint64_t power = 1, head_power = 1, sum = 0, head_sum = 0;
+    size_t at;
+    for (Py_ssize_t word = 0; word < known->width; word++) power *= OF_WORD;
+    for (Py_ssize_t word = 0; word < known->head; word++) head_power *= OF_WORD;
+    for (Py_ssize_t last = 0; last < count; last++) {
+        Py_ssize_t first = last - known->width + 1;
+        sum = sum * OF_WORD + words[last] - (first > 0 ? words[first - 1] * power : 0);
+        uint64_t hash = mix64(sum);
+        if (first >= 0 && may_be_known(known, hash) && is_in(known->runs, known->runs_mask, hash, &at) &&
+            add_hit(hits, text, first, hash) < 0)
+            return -1;
+        if (!known->head) continue;
+        first = last - known->head + 1;
+        head_sum = head_sum * OF_WORD + words[last] - (first > 0 ? words[first - 1] * head_power : 0);
+        hash = mix64(head_sum);
+        if (first >= 0 && may_be_known(known, hash) && is_in(known->heads, known->heads_mask, hash, &at) &&
+            find_short(known, words + first, count - first, known->sizes[at], text, first, hits) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Whether a table has a power of two of places, and `*mask` of them less one. */
+static int is_table(const Py_buffer *table, size_t item, size_t *mask) {
+    size_t room = (size_t)table->len / item;
+    *mask = room - 1;
+    return room > 0 && !(room & (room - 1)) && room * item == (size_t)table->len;
+}
+
+static int has_free_place(const uint64_t *table, size_t mask) {
+    for (size_t at = 0; at <= mask; at++)
+        if (!table[at]) return 1;
+    return 0;
+}
+
+/* find_runs(texts, width, head, filter, runs, heads, sizes): where known runs of words are in the texts:
+   the number of the text, that of its first word, and the hash, 64 bits each. */
+PyObject *find_runs(PyObject *self, PyObject *arguments) {
+    PyObject *texts, *found = NULL;
+    Py_buffer filter, runs, heads, sizes;
+    Known known = {0};
+    (void)self;
+    if (!PyArg_ParseTuple(arguments, "O!nny*y*y*y*", &PyList_Type, &texts, &known.width, &known.head, &filter, &runs,
+                          &heads, &sizes))
+        return NULL;
+    known.filter = filter.buf;
+    known.runs = runs.buf;
+    known.heads = heads.buf;
+    known.sizes = sizes.buf;
+    size_t words, sizes_mask;
+    int sound = is_table(&filter, 8, &words) && is_table(&runs, 8, &known.runs_mask) &&
+                is_table(&heads, 8, &known.heads_mask) && is_table(&sizes, 4, &sizes_mask) &&
+                sizes_mask == known.heads_mask && known.width > 0 && known.head >= 0 &&
+                has_free_place(known.runs, known.runs_mask) && has_free_place(known.heads, known.heads_mask);
+    known.filter_mask = 64 * (words + 1) - 1;
+    Scratch scratch = {0};
+    Hits hits = {NULL, 0, 0};
+    if (!sound) PyErr_SetString(PyExc_ValueError, "these are not tables of runs");
+    for (Py_ssize_t number = 0; sound && number < PyList_Size(texts); number++) {
+        Py_ssize_t count = hash_words(&scratch, PyList_GetItem(texts, number), 0);
+        sound = count >= 0;
+        if (sound && find_in_words(&known, scratch.hashes, count, (uint64_t)number, &hits) < 0) {
+            PyErr_NoMemory();
+            sound = 0;
+        }
+    }
+    if (sound)
+        found = PyBytes_FromStringAndSize((const char *)hits.items, (Py_ssize_t)(hits.count * sizeof(uint64_t)));
+    free(hits.items);
+    free_scratch(&scratch);
+    PyBuffer_Release(&filter);
+    PyBuffer_Release(&runs);
+    PyBuffer_Release(&heads);
+    PyBuffer_Release(&sizes);
+    return found;
+}

@@ -28,12 +28,16 @@ class SettingsKeywords(TypedDict, total=False):
     val_fraction: float
     compress: str | None
     clean: bool
+<<<<<<< HEAD
     dedup: Literal["none", "lines", "documents", "near"]
     near_similarity: float
     near_keep: Literal["first", "longest"]
     map: str | Callable[..., Any] | None
     mask: str | None
     filter: str | None
+=======
+    dedup: Literal["none", "lines", "documents"]
+>>>>>>> text
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
@@ -51,10 +55,19 @@ class Details:
     or a regular expression."""
     dedup_min_chars: int | None = None
     """Lines with fewer characters are never duplicates; by default 16."""
+<<<<<<< HEAD
     near_words: int | None = None
     """With dedup="near": words of a run; by default 5."""
     near_code: bool | None = None
     """With dedup="near": compare the tokens of code, with case and punctuation, not words."""
+=======
+    map: str | Callable[..., Any] | None = None
+    """Function that changes documents or drops them, or its name: package.module:function."""
+    mask: str | None = None
+    """Replace addresses in the text: email, ip, or email,ip."""
+    filter: str | None = None
+    """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
+>>>>>>> text
     filter_config: str | Mapping[str, Any] | None = None
     """Thresholds of filters that are not as in their papers: {"length": {"min_characters": 100}},
     or the path of a file of JSON with the same."""
@@ -123,14 +136,14 @@ class Settings:
     """Lines with fewer characters are never duplicates."""
 
     # Filters
-    map: str | Callable[..., Any] | None = None
+    map: Any = None
     """Give documents to a function of yours, package.module:function, which changes or drops
     them."""
     mask: str | None = None
     """Replace addresses in the text: email, ip, or email,ip."""
     filter: str | None = None
     """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
-    filter_config: str | Mapping[str, Any] | None = None
+    filter_config: Any = None
     """File of JSON with thresholds of filters that are not as in their papers, such as
     {"length": {"min_characters": 100}}; or this JSON itself."""
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import orjson
@@ -15,6 +16,7 @@ from tokenmill.preparation.stages.unit_text import read_chunks
 from tokenmill.text.filters.map_function import MapError, MapRule, folder_of
 from tokenmill.text.filters.rule import Rule, load_filter
 from tokenmill.text.filters.rule_chain import RuleChain
+from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading.chunks import Chunk
 
 MAP_FOLDER = "map-folder"
@@ -25,7 +27,9 @@ _SHOWN = 60  # bytes of a document, in an error
 def filtered_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
     """Read one unit, number its documents, and apply the rules of the plan to them."""
     rules = rules_of_plan(plan)
-    names = [source.name for source in plan.sources_of(unit)]
+    sources = plan.sources_of(unit)
+    names = [source.name for source in sources]
+    has_paths = all(is_document(source, plan.settings) for source in sources)
     read: dict[int, int] = {}  # texts of each file in earlier chunks
     num_texts = 0
     for chunk in read_chunks(plan, unit):
@@ -36,8 +40,8 @@ def filtered_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
         counts = {file: n - read.get(file, 0) for file, n in chunk.texts_by_source.items()}
         files = np.repeat(list(counts), list(counts.values())).tolist()
         try:
-            fields = {"path": [names[file] for file in files]}
-            yield rules.apply(chunk, fields, first=not read)
+            paths = {"path": [names[file] for file in files]} if has_paths else {}
+            yield rules.apply(chunk, {**paths, **fields_of(chunk)}, first=not read)
         except MapError as error:
             if (at := error.position) is not None:
                 number = files[:at].count(files[at]) + read.get(files[at], 0)
@@ -51,6 +55,22 @@ def filtered_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
                 )
             raise
         read.update(chunk.texts_by_source)
+
+
+def is_document(source: Source, settings: Settings) -> bool:
+    """Return True if a file is one document, and its name therefore the path of the document."""
+    is_whole = settings.document_is == "file" and settings.separator is None
+    return is_whole and source.kind == "text"
+
+
+def fields_of(chunk: Chunk) -> dict[str, list[Any]]:
+    """The fields that are kept with the documents of a chunk, by name."""
+    batches = getattr(getattr(chunk, "kept", None), "values", ())
+    fields: dict[str, list[Any]] = {}
+    for batch in batches:
+        for name in batch.schema.names:
+            fields.setdefault(name, []).extend(batch.column(name).to_pylist())
+    return fields
 
 
 def rules_of_plan(plan: Plan) -> RuleChain:

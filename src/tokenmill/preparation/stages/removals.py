@@ -63,20 +63,19 @@ def _without(chunk: Chunk, removal: Removal, rows: np.ndarray) -> Chunk:
     numbers = chunk.numbers
     is_here = np.isin(rows["number"], numbers)
     is_left = ~np.isin(numbers, rows["number"])
-    texts = [chunk.texts[at] for at in np.flatnonzero(is_left).tolist()]
     reasons = tuple(f"{removal.name}: {reason}" for reason in removal.reasons)
     removed = Removed(rows[is_here], reasons)
     dropped = dict(chunk.dropped)
     for reason, number in removed.counts().items():
         dropped[reason] = dropped.get(reason, 0) + number
-    return replace(
+    left = replace(
         chunk,
-        texts=texts,
-        numbers=numbers[is_left],
         removed=removed if chunk.removed is None else chunk.removed + removed,
         dropped=dropped,
-        left={**chunk.left, removal.name: (len(texts), sum(map(len, texts)), 0.0)},
     )
+    left.keep_only(is_left.tolist())
+    left.left = {**chunk.left, removal.name: (len(left.texts), sum(map(len, left.texts)), 0.0)}
+    return left
 
 
 class RulesRecord:

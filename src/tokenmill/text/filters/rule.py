@@ -44,7 +44,7 @@ import numpy as np
 
 from tokenmill.base.suggest import one_of
 
-FILTERS = {"length": "length.Length"}
+FILTERS = {"length": "length.Length", "code": "code.Code"}
 """The filters by name: module and class in this room."""
 REMOVED = np.dtype(
     [

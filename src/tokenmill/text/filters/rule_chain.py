@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmill.errors import PrepareError
 from tokenmill.text.filters.rule import KEPT, NOTHING, REMOVED, Batch, Removed, Rule, Verdict
 from tokenmill.text.reading.chunks import Chunk
 
@@ -69,6 +70,12 @@ class Remaining:
 
     def follow(self, rule: Rule, verdict: Verdict) -> None:
         """Do what a rule says."""
+        if verdict.facts:
+            names = ", ".join(verdict.facts)
+            raise PrepareError(
+                f"{rule.name} returned facts ({names}), and no facts are kept with this dataset",
+                hint="return texts and reasons alone",
+            )
         dropped = np.flatnonzero(self._is_left & (verdict.reasons != KEPT))
         if len(dropped):
             self._drop(rule, verdict, dropped)
@@ -110,12 +117,13 @@ class Remaining:
     def as_chunk(self) -> Chunk:
         texts = self.batch.texts
         left = np.flatnonzero(self._is_left)
-        return replace(
+        chunk = replace(
             self._chunk,
-            texts=[texts[number] for number in left.tolist()],
-            numbers=self._numbers[left],
             removed=self._removed,
             dropped=self._dropped,
             changed=self._changed,
             left=self._left,
         )
+        chunk.keep_only(np.isin(chunk.numbers, self._numbers[left]).tolist())
+        chunk.texts = [texts[number] for number in left.tolist()]
+        return chunk

@@ -25,7 +25,7 @@ _OF_ROUND = 0xD1342543DE82EF95
 def hash_bands(
     texts: list[bytes], width: int, *, code: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (texts, NUM_BANDS) uint64, and the number of runs of each text, 0 if it has no word."""
+    """Return (texts, NUM_BANDS) uint64, and the runs of each text, 0 if it has no word."""
     if kernel.compiled is not None:
         bands, counts = kernel.compiled.hash_bands(texts, code, width, NUM_BANDS, ROWS)
         hashes = np.frombuffer(bands, np.uint64).reshape(-1, NUM_BANDS)
