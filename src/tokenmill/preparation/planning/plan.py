@@ -82,6 +82,15 @@ class Plan:
         return self.settings.dedup in ("documents", "near") or self.keeps_apart
 
     @property
+    def finds_test_items(self) -> bool:
+        return self.settings.decontaminate is not None
+
+    @property
+    def cuts_test_items(self) -> bool:
+        """True if test items must be found before documents are encoded."""
+        return self.finds_test_items and self.settings.on_contaminated == "cut"
+
+    @property
     def compares_near(self) -> bool:
         return self.settings.dedup == "near"
 

@@ -1,7 +1,7 @@
 """What a preparation is asked to do: `Settings` may change bytes of the result, `Run` may not."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypedDict
@@ -28,16 +28,7 @@ class SettingsKeywords(TypedDict, total=False):
     val_fraction: float
     compress: str | None
     clean: bool
-<<<<<<< HEAD
     dedup: Literal["none", "lines", "documents", "near"]
-    near_similarity: float
-    near_keep: Literal["first", "longest"]
-    map: str | Callable[..., Any] | None
-    mask: str | None
-    filter: str | None
-=======
-    dedup: Literal["none", "lines", "documents"]
->>>>>>> text
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
@@ -55,19 +46,29 @@ class Details:
     or a regular expression."""
     dedup_min_chars: int | None = None
     """Lines with fewer characters are never duplicates; by default 16."""
-<<<<<<< HEAD
+    near_similarity: float | None = None
+    """With dedup="near": share of common runs of words (Jaccard) from which documents are similar;
+    by default 0.8."""
+    near_keep: Literal["first", "longest"] | None = None
+    """With dedup="near": which of similar documents stays; by default the first."""
     near_words: int | None = None
     """With dedup="near": words of a run; by default 5."""
     near_code: bool | None = None
     """With dedup="near": compare the tokens of code, with case and punctuation, not words."""
-=======
     map: str | Callable[..., Any] | None = None
     """Function that changes documents or drops them, or its name: package.module:function."""
     mask: str | None = None
     """Replace addresses in the text: email, ip, or email,ip."""
     filter: str | None = None
     """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
->>>>>>> text
+    decontaminate: str | Sequence[str] | None = None
+    """Files of JSON lines with test items, or globs: documents that hold one are left out."""
+    decontaminate_words: int | None = None
+    """Words in a row of a test item that count; by default 13."""
+    decontaminate_fields: str | None = None
+    """Fields of test items that are looked for; by default those named as questions and answers."""
+    on_contaminated: Literal["drop", "cut", "mark"] | None = None
+    """What to do about documents that hold a test item; by default they are dropped."""
     filter_config: str | Mapping[str, Any] | None = None
     """Thresholds of filters that are not as in their papers: {"length": {"min_characters": 100}},
     or the path of a file of JSON with the same."""
@@ -124,6 +125,8 @@ class Settings:
     dedup: Literal["none", "lines", "documents", "near"] = "none"
     """Drop what was seen before, across all inputs: lines, documents, or also documents that are
     nearly the same."""
+    dedup_min_chars: int = 16
+    """Lines with fewer characters are never duplicates."""
     near_similarity: float = 0.8
     """With dedup near: share of common runs of words (Jaccard) from which documents are similar."""
     near_words: int = 5
@@ -132,8 +135,16 @@ class Settings:
     """With dedup near: which of similar documents stays."""
     near_code: bool = False
     """With dedup near: compare the tokens of code, with case and punctuation, instead of words."""
-    dedup_min_chars: int = 16
-    """Lines with fewer characters are never duplicates."""
+
+    # Test sets
+    decontaminate: str | Sequence[str] | None = None
+    """Leave out documents that hold an item of these test sets, files of JSON lines."""
+    decontaminate_words: int = 13
+    """Words in a row of a test item that count; items of fewer words count as a whole."""
+    decontaminate_fields: str | None = None
+    """Fields of test items to look for, such as question,answer."""
+    on_contaminated: Literal["drop", "cut", "mark"] = "drop"
+    """Drop such a document, cut the passage out of it, or keep it and count it."""
 
     # Filters
     map: Any = None
@@ -184,6 +195,15 @@ class Settings:
             from tokenmill.tokens.given_tokenizer import name_of
 
             object.__setattr__(self, "tokenizer", name_of(self.tokenizer, self.end_of_text))
+        one_of("on_contaminated", self.on_contaminated, ("drop", "cut", "mark"))
+        if self.decontaminate_words < 1:
+            raise ValueError(
+                f"decontaminate_words is {self.decontaminate_words}, but must be at least 1"
+            )
+        if self.decontaminate is not None:
+            from tokenmill.text.evals.items import name_sets
+
+            object.__setattr__(self, "decontaminate", name_sets(self.decontaminate))
         if self.map is not None:
             from tokenmill.text.filters import map_function
 
@@ -208,7 +228,8 @@ class Settings:
     def has_rules(self) -> bool:
         """True if documents may be left out, or changed, one by one or after all were seen."""
         rules = (self.map, self.mask, self.filter)
-        return self.dedup == "near" or any(rule is not None for rule in rules)
+        sees_all = self.dedup == "near" or self.decontaminate is not None
+        return sees_all or any(rule is not None for rule in rules)
 
     @cached_property
     def read_rules(self) -> ReadRules:
@@ -224,12 +245,13 @@ class Settings:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
         values = {**asdict(self), "tokenizer": tokenizer}
-        is_near = self.dedup == "near"
-        return {
-            name: value
-            for name, value in values.items()
-            if (is_near if name.startswith("near_") else name not in _ONLY_IF_GIVEN or value)
-        }
+        asked = {"near_": self.dedup == "near", "decontaminate": self.decontaminate is not None}
+        asked["on_contaminated"] = asked["decontaminate"]
+        for name in list(values):
+            is_asked = [is_there for start, is_there in asked.items() if name.startswith(start)]
+            if not all(is_asked) or (name in _ONLY_IF_GIVEN and not values[name]):
+                del values[name]
+        return values
 
 
 def list_other_settings(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:

@@ -30,7 +30,7 @@ from tokenmill.preparation.stages.duplicates import (
     read_bucket,
 )
 from tokenmill.preparation.stages.encode import load_parts
-from tokenmill.preparation.stages.late_removals import NEAR, numbers_of, unit_of
+from tokenmill.preparation.stages.late_removals import NEAR, numbers_of, rows_that_go, unit_of
 from tokenmill.preparation.stages.placed_documents import ORDINAL_BITS, PlacedDocuments
 from tokenmill.preparation.stages.removals import write_removed
 from tokenmill.preparation.workspace.receipt_log import Receipt
@@ -98,10 +98,12 @@ class NearSearch:
 
 
 def hash_part(out_dir: str, part: int, search: NearSearch, exact: Search) -> Receipt:
-    """Task: leave the hashes of the documents of a part that are no exact duplicates."""
+    """Task: leave the hashes of the documents of a part that are still there."""
     plan = load_plan(out_dir)
     is_wanted = np.ones(load_parts(out_dir)[part].num_documents, np.bool_)
     is_wanted[exact.repeated(plan.workspace, part)] = False
+    if plan.finds_test_items:
+        is_wanted &= ~rows_that_go(plan, part, but=NEAR)
     return _leave_bands(plan, search, search.first + part, is_wanted)
 
 

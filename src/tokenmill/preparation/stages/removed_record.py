@@ -25,7 +25,11 @@ from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.accounts import why_dropped
 from tokenmill.preparation.stages.decide import DROPPED, decisions_on, load_layout
 from tokenmill.preparation.stages.encode import EncodedUnit, encoded_units, load_parts
-from tokenmill.preparation.stages.late_removals import late_reasons, rows_of_unit
+from tokenmill.preparation.stages.late_removals import (
+    late_removals,
+    removed_late,
+    rows_that_go,
+)
 from tokenmill.preparation.stages.parts import FOLDER
 from tokenmill.shards.manifest import FileEntry, Manifest
 from tokenmill.text.filters.rule import NONE_REMOVED, NOTHING, REMOVED, Removed, in_shard
@@ -72,21 +76,11 @@ def write_record(plan: Plan, previous: Manifest | None, num_known: int, before: 
     units = list(encoded_units(plan))
     places = _Places(plan, units, previous, num_known)
     out = plan.workspace.out_dir
-<<<<<<< HEAD
-    old = None
-    names: list[str] = []
-    if previous is not None and previous.removed is not None:
-        old = open(out / previous.removed.file, "rb")  # noqa: SIM115
-        names = orjson.loads(old.readline())["reasons"]
-    added = {DUPLICATE, *(reason for unit in units for reason in unit.rules.get("reasons", []))}
-    added |= set(late_reasons(plan))
-=======
     header, _, old = before.partition(b"\n")
     names: list[str] = orjson.loads(header)["reasons"] if header else []
     late = _dropped_late(plan)
     added = {reason for unit in units for reason in unit.rules.get("reasons", [])}
     added |= {reason for some in late.values() for removed in some for reason in removed.reasons}
->>>>>>> text
     names += sorted(added - set(names))
     scratch = plan.workspace.root / NAME
     digest = xxhash.xxh3_128()
@@ -116,23 +110,9 @@ def _removed_from(
         return
     together = Removed(NONE_REMOVED.rows, tuple(names))
     rows = np.fromfile(plan.workspace.path(FOLDER, f"{number}.removed"), REMOVED)
-<<<<<<< HEAD
-    codes = np.array([names.index(reason) for reason in unit.rules["reasons"]], np.uint16)
-    if len(rows):
-        rows["reason"] = codes[rows["reason"]]
-    if plan.settings.dedup in ("documents", "near"):
-        late = rows_of_unit(plan, number)
-        for reason, of_reason in late.items():
-            of_reason["reason"] = names.index(reason)
-        exact = _duplicates_in(plan, number, names.index(DUPLICATE))
-        rows = np.concatenate((rows, *late.values()))
-        rows = np.concatenate((rows, exact[~np.isin(exact["number"], rows["number"])]))
-    rows = np.sort(rows, order="number")
-=======
     for removed in (Removed(rows, tuple(unit.rules["reasons"])), *late):
         together += removed
     rows = np.sort(together.rows, order="number")
->>>>>>> text
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         yield rows[start : start + _ROWS_AT_ONCE]
 
@@ -140,6 +120,8 @@ def _removed_from(
 def _dropped_late(plan: Plan) -> dict[int, list[Removed]]:
     """What was left out after all documents were encoded, by unit: those that are repeated."""
     found = defaultdict[int, list[Removed]](list)
+    if late_removals(plan):
+        found.update({unit: removed_late(plan, unit) for unit in range(len(plan.units))})
     if not plan.compares_documents:
         return found
     layout = load_layout(plan.workspace.out_dir)
@@ -147,7 +129,8 @@ def _dropped_late(plan: Plan) -> dict[int, list[Removed]]:
     for number, part in enumerate(load_parts(plan.workspace.out_dir)):
         unit = part.files[0].unit
         decisions = decisions_on(plan, number, layout.repeated, by_hash=layout.by_hash)
-        dropped = np.flatnonzero(decisions == DROPPED) + first[unit]
+        is_repeated = (decisions == DROPPED) & ~rows_that_go(plan, number)
+        dropped = np.flatnonzero(is_repeated) + first[unit]
         first[unit] += part.num_documents
         rows = np.zeros(len(dropped), REMOVED)
         numbers = np.fromfile(plan.workspace.path(FOLDER, f"{unit}.numbers"), "<u4")
