@@ -49,12 +49,15 @@ preparation_options = flags.together(
 
 
 class TakesValInput(flags.SectionedCommand):
-    """A command whose --val_input takes all words up to the next flag."""
+    """A command whose --val_input and --decontaminate take all words up to the next flag."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest, groups = split_val_input(args)
+        rest, test_sets = split_test_sets(rest)
         unused = super().parse_args(ctx, rest)
         ctx.params["val_input"] = groups
+        if test_sets:
+            ctx.params["decontaminate"] = test_sets
         return unused
 
 
@@ -75,6 +78,23 @@ def split_val_input(args: Sequence[str]) -> tuple[list[str], list[list[str]]]:
             current = rest
         current.append(word)
     return rest, groups
+
+
+def split_test_sets(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return all other words; and those after `--decontaminate`, which a shell made of a glob."""
+    rest: list[str] = []
+    files: list[str] = []
+    current = rest
+    for word in args:
+        name, equals, first = word.partition("=")
+        if name == "--decontaminate":
+            current = files
+            files += [first] if equals else []
+            continue
+        if word.startswith("-") and word != "-":
+            current = rest
+        current.append(word)
+    return rest, files
 
 
 @click.command(cls=TakesValInput)

@@ -17,6 +17,10 @@ static PyMethodDef METHODS[] = {
     {"split_words", split_words, METH_VARARGS, NULL},
     {"measure_texts", measure_texts, METH_VARARGS, NULL},
     {"clean_lines", clean_lines, METH_VARARGS, NULL},
+    {"spell", spell, METH_VARARGS, NULL},
+    {"find_runs", find_runs, METH_VARARGS, NULL},
+    {"hash_bands", hash_bands, METH_VARARGS, NULL},
+    {"compare_texts", compare_texts, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

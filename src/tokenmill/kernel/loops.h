@@ -47,5 +47,9 @@ PyObject *locate_pieces(PyObject *self, PyObject *arguments);
 PyObject *split_words(PyObject *self, PyObject *arguments);
 PyObject *measure_texts(PyObject *self, PyObject *arguments);
 PyObject *clean_lines(PyObject *self, PyObject *arguments);
+PyObject *spell(PyObject *self, PyObject *arguments);
+PyObject *find_runs(PyObject *self, PyObject *arguments);
+PyObject *hash_bands(PyObject *self, PyObject *arguments);
+PyObject *compare_texts(PyObject *self, PyObject *arguments);
 
 #endif

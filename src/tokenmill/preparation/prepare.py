@@ -165,6 +165,14 @@ def make_plan(
     for note in note_if_slow(tokenizer) if tokenizer is not None else ():
         say(note)
     plan = begin(plan, tokenizer, restart=target.replaces, say=say)
+    if run.allow_heavy_dedup:
+        from tokenmill.preparation.stages.heavy_dedup import ALLOWED
+
+        keep(plan.workspace.root / ALLOWED, b"")
+    if plan.finds_test_items:
+        from tokenmill.preparation.stages.contamination import keep_test_sets
+
+        keep_test_sets(plan)
     if plan.settings.map is not None:
         from tokenmill.preparation.stages.filtered_text import keep_map_folder
 
@@ -244,10 +252,12 @@ def find_documents(this: Preparation) -> None:
         keep_tokenizer(this.plan.workspace, CharsTokenizer.build(characters))
     if this.plan.compares_lines:
         this.find_repeated("line", len(this.plan.units))
-    this.run("encode")
-    this.run("join")
+    for name in ("test-items", "test-items-to-cut", "encode", "join", "test-items-found"):
+        this.run(name)
     if this.plan.compares_documents:
         this.find_repeated("document", len(load_parts(this.out_dir)))
+    if this.plan.compares_near:
+        this.find_near()
 
 
 def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:

@@ -26,6 +26,7 @@ from tokenmill.shards.manifest import Manifest
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
+    from tokenmill.preparation.stages.near_duplicates import NearSearch
     from tokenmill.preparation.stages.removals import Removal
 
 ROOM = "tokenmill.preparation"
@@ -34,6 +35,7 @@ UNIT = "unit of input"
 PART = "part of encoded documents"
 OLD_SHARD = "shard of the dataset that is added to"
 LINES = "partition of all lines"
+BANDS = "partition of all sketches"
 DOCUMENTS = "partition of all documents"
 SHARD = "shard"
 SPLIT = "split"
@@ -53,6 +55,8 @@ class Preparation:
     """Where repeated lines are, if they are to be dropped."""
     documents: "Search | None" = None
     """Where repeated documents are, if they are to be dropped."""
+    near: "NearSearch | None" = None
+    """Where near-duplicates are, if they are to be dropped."""
     removals: "list[Removal]" = field(default_factory=list)
     """What stages left out after they saw all documents, in the order of these stages."""
     layout: Layout | None = None
@@ -81,9 +85,22 @@ class Preparation:
         setattr(self, f"{kind}s", replace(search, num_hashes=num_hashes))
         self.run(f"{kind}-duplicates")
 
+    def find_near(self) -> None:
+        """Find near-duplicates, and choose which documents go."""
+        from tokenmill.preparation.stages.near_duplicates import NearSearch
+
+        self.near = NearSearch(self.first + len(load_parts(self.out_dir)), self.first)
+        receipts = [*self.run("near-existing"), *self.run("near-bands")]
+        self.near = replace(self.near, num_bands=sum(receipt["bands"] for receipt in receipts))
+        for name in ("near-candidates", "near-pairs", "near-choice"):
+            self.run(name)
+        from tokenmill.preparation.stages.heavy_dedup import check_heavy
+
+        check_heavy(self.plan, self.first)
+
     def _held_out_units(self) -> list[tuple[int, int]] | None:
         """Return the ranges of shards and parts held out; None if all repetitions count."""
-        if self.plan.settings.dedup == "documents":
+        if self.plan.settings.dedup in ("documents", "near"):
             return None
         held_out = []
         if self.previous is not None:
@@ -220,14 +237,30 @@ STAGES = (
           lambda plan: plan.compares_lines, ("lines", "keep_text"), "{unit}"),
     Stage("line-duplicates", "stages.duplicates.search_partition", LINES, "lines",
           lambda plan: plan.compares_lines, ("lines",), "search-{number}"),
+    Stage("test-items", "stages.contamination.find_hits", UNIT, "evals",
+          lambda plan: plan.cuts_test_items, ("lines",)),
+    Stage("test-items-to-cut", "stages.contamination.judge_hits", "preparation", "evals",
+          lambda plan: plan.cuts_test_items, receipt="judged"),
     Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines", "removals")),
     Stage("join", "stages.encode.join_units", "preparation", "joined"),
+    Stage("test-items-found", "stages.contamination.judge_hits", "preparation", "evals",
+          lambda plan: plan.finds_test_items and not plan.cuts_test_items, receipt="judged"),
     Stage("existing-documents", "stages.duplicates.hash_existing", OLD_SHARD, "documents",
           lambda plan: bool(plan.previous) and plan.compares_documents, ("documents",)),
     Stage("documents", "stages.duplicates.hash_documents", PART, "documents",
           lambda plan: plan.compares_documents, ("documents",), "{unit}"),
     Stage("document-duplicates", "stages.duplicates.search_partition", DOCUMENTS, "documents",
           lambda plan: plan.compares_documents, ("documents",), "search-{number}"),
+    Stage("near-existing", "stages.near_duplicates.hash_shard", OLD_SHARD, "near",
+          lambda plan: bool(plan.previous) and plan.compares_near, ("near",)),
+    Stage("near-bands", "stages.near_duplicates.hash_part", PART, "near",
+          lambda plan: plan.compares_near, ("near", "documents"), "{unit}"),
+    Stage("near-candidates", "stages.near_duplicates.find_candidates", BANDS, "near",
+          lambda plan: plan.compares_near, ("near",), "candidates-{number}"),
+    Stage("near-pairs", "stages.near_duplicates.compare_pairs", BANDS, "near",
+          lambda plan: plan.compares_near, ("near",), "similar-{number}"),
+    Stage("near-choice", "stages.near_duplicates.choose", "preparation", "near",
+          lambda plan: plan.compares_near, ("near",), "choice"),
     Stage("decide", "stages.decide.count_decisions", PART, "decisions", shared=("documents",)),
     Stage("assemble", "stages.assemble.assemble_shard", SHARD, "shards"),
     Stage("facts", "stages.facts.assemble_facts", SPLIT, "facts",
@@ -242,6 +275,7 @@ NUM_TASKS: dict[str, Callable[[Preparation], int]] = {
     OLD_SHARD: lambda run: run.first,
     LINES: lambda run: run.lines.partitions if run.lines else 0,
     DOCUMENTS: lambda run: run.documents.partitions if run.documents else 0,
+    BANDS: lambda run: run.near.partitions if run.near else 0,
     SHARD: lambda run: len(run.layout.shards) if run.layout else 0,
     SPLIT: lambda run: len(run.layout.splits) if run.layout else 0,
 }

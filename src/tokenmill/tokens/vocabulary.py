@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from tokenmill import kernel
 from tokenmill.errors import FormatError
 
 Ids = npt.NDArray[np.uint32]
@@ -68,6 +69,10 @@ class Vocabulary:
     def decode(self, ids: GivenIds) -> bytes:
         """Join the spellings of these ids; an id without one is a ValueError."""
         known = self.check(ids)
+        if kernel.compiled is not None and known.dtype in (np.uint16, np.uint32):
+            known = np.ascontiguousarray(known)
+            text: bytes = kernel.compiled.spell(known, known.itemsize, self._text, self._edges)
+            return text
         spell = self._spell if known.size < _MANY else self._spell_many or self._spell
         return b"".join([spell(known[at : at + _RUN]) for at in range(0, known.size, _RUN)])
 

@@ -84,7 +84,20 @@ class Plan:
     @property
     def compares_documents(self) -> bool:
         """Whether documents are compared, if only to keep validation sets apart from the rest."""
-        return self.settings.dedup == "documents" or self.keeps_apart
+        return self.settings.dedup in ("documents", "near") or self.keeps_apart
+
+    @property
+    def finds_test_items(self) -> bool:
+        return self.settings.decontaminate is not None
+
+    @property
+    def cuts_test_items(self) -> bool:
+        """True if test items must be found before documents are encoded."""
+        return self.finds_test_items and self.settings.on_contaminated == "cut"
+
+    @property
+    def compares_near(self) -> bool:
+        return self.settings.dedup == "near"
 
     @cached_property
     def columns(self) -> tuple["Column", ...]:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, TypedDict
@@ -33,7 +33,7 @@ class SettingsKeywords(TypedDict, total=False):
     val_fraction: float
     compress: str | None
     clean: bool
-    dedup: Literal["none", "lines", "documents"]
+    dedup: Literal["none", "lines", "documents", "near"]
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
@@ -53,12 +53,29 @@ class Details:
     or a regular expression."""
     dedup_min_chars: int | None = None
     """Lines with fewer characters are never duplicates; by default 16."""
+    near_similarity: float | None = None
+    """With dedup="near": share of common runs of words (Jaccard) from which documents are similar;
+    by default 0.8."""
+    near_keep: Literal["first", "longest"] | None = None
+    """With dedup="near": which of similar documents stays; by default the first."""
+    near_words: int | None = None
+    """With dedup="near": words of a run; by default 5."""
+    near_code: bool | None = None
+    """With dedup="near": compare the tokens of code, with case and punctuation, not words."""
     map: str | Callable[..., Any] | None = None
     """Function that changes documents or drops them, or its name: package.module:function."""
     mask: str | None = None
     """Replace addresses in the text: email, ip, or email,ip."""
     filter: str | None = None
     """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
+    decontaminate: str | Sequence[str] | None = None
+    """Files of JSON lines with test items, or globs: documents that hold one are left out."""
+    decontaminate_words: int | None = None
+    """Words in a row of a test item that count; by default 13."""
+    decontaminate_fields: str | None = None
+    """Fields of test items that are looked for; by default those named as questions and answers."""
+    on_contaminated: Literal["drop", "cut", "mark"] | None = None
+    """What to do about documents that hold a test item; by default they are dropped."""
     filter_config: str | Mapping[str, Any] | None = None
     """Thresholds of filters that are not as in their papers: {"length": {"min_characters": 100}},
     or the path of a file of JSON with the same."""
@@ -153,10 +170,29 @@ class Settings:
     clean: bool = False
     """Clean the text: Unicode NFC, line ends, surplus blanks and empty lines; without it, the text
     is left as it is."""
-    dedup: Literal["none", "lines", "documents"] = "none"
-    """Drop what was seen before, across all inputs."""
+    dedup: Literal["none", "lines", "documents", "near"] = "none"
+    """Drop what was seen before, across all inputs: lines, documents, or also documents that are
+    nearly the same."""
     dedup_min_chars: int = 16
     """Lines with fewer characters are never duplicates."""
+    near_similarity: float = 0.8
+    """With dedup near: share of common runs of words (Jaccard) from which documents are similar."""
+    near_words: int = 5
+    """With dedup near: words of a run."""
+    near_keep: Literal["first", "longest"] = "first"
+    """With dedup near: which of similar documents stays."""
+    near_code: bool = False
+    """With dedup near: compare the tokens of code, with case and punctuation, instead of words."""
+
+    # Test sets
+    decontaminate: str | Sequence[str] | None = None
+    """Leave out documents that hold an item of these test sets, files of JSON lines."""
+    decontaminate_words: int = 13
+    """Words in a row of a test item that count; items of fewer words count as a whole."""
+    decontaminate_fields: str | None = None
+    """Fields of test items to look for, such as question,answer."""
+    on_contaminated: Literal["drop", "cut", "mark"] = "drop"
+    """Drop such a document, cut the passage out of it, or keep it and count it."""
 
     # Filters
     map: Any = None
@@ -192,7 +228,15 @@ class Settings:
     """Keep these fields of rows there too, as in url,score,doc=meta.id (NAME=FIELD renames)."""
 
     def __post_init__(self) -> None:
-        one_of("dedup", self.dedup, ("none", "lines", "documents"))
+        one_of("dedup", self.dedup, ("none", "lines", "documents", "near"))
+        one_of("near_keep", self.near_keep, ("first", "longest"))
+        if not 0.5 <= self.near_similarity <= 1:
+            raise ValueError(
+                f"near_similarity is {self.near_similarity}, but must be from 0.5 to 1: the search "
+                "finds few of the pairs that are less similar"
+            )
+        if not 1 <= self.near_words <= 100:
+            raise ValueError(f"near_words is {self.near_words}, but must be from 1 to 100")
         one_of("dtype", self.dtype, (None, "uint16", "uint32"))
         if self.tokens_per_shard < 1:
             raise ValueError(f"tokens_per_shard is {self.tokens_per_shard}, but must be at least 1")
@@ -206,6 +250,15 @@ class Settings:
 
             object.__setattr__(self, "tokenizer", name_of(self.tokenizer, self.end_of_text))
         self._check_chat()
+        one_of("on_contaminated", self.on_contaminated, ("drop", "cut", "mark"))
+        if self.decontaminate_words < 1:
+            raise ValueError(
+                f"decontaminate_words is {self.decontaminate_words}, but must be at least 1"
+            )
+        if self.decontaminate is not None:
+            from tokenmill.text.evals.items import name_sets
+
+            object.__setattr__(self, "decontaminate", name_sets(self.decontaminate))
         if self.map is not None:
             from tokenmill.text.filters import map_function
 
@@ -262,7 +315,9 @@ class Settings:
     @property
     def has_rules(self) -> bool:
         """True if documents may be left out, or changed, one by one or after all were seen."""
-        return any(rule is not None for rule in (self.map, self.mask, self.filter))
+        rules = (self.map, self.mask, self.filter)
+        sees_all = self.dedup == "near" or self.decontaminate is not None
+        return sees_all or any(rule is not None for rule in rules)
 
     @cached_property
     def read_rules(self) -> ReadRules:
@@ -281,8 +336,11 @@ class Settings:
         """Plain values; in a manifest a tokenizer file has its name only, without folders."""
         tokenizer = os.path.basename(self.tokenizer) if for_manifest else self.tokenizer
         values = {**asdict(self), "tokenizer": tokenizer}
+        asked = {"near_": self.dedup == "near", "decontaminate": self.decontaminate is not None}
+        asked["on_contaminated"] = asked["decontaminate"]
         unused = [name for name in _ONLY_IF_GIVEN if not values[name]]
         unused += () if self.chat else CHAT_FIELDS
+        unused += [n for n in values for start in asked if n.startswith(start) and not asked[start]]
         return {name: value for name, value in values.items() if name not in unused}
 
 
@@ -310,6 +368,8 @@ class Run:
     """The cluster: `auto`, or HOST:PORT. Without it, Ray is started on this machine alone."""
     work_dir: str | os.PathLike[str] | None = None
     """Folder for the work where the dataset goes to `s3://`, `gs://` or `az://`."""
+    allow_heavy_dedup: bool = False
+    """Go on where near-duplicates are more than half of the documents of a source."""
     break_lock: bool = False
     """Take the output over from a machine that is gone."""
     unit_bytes: int = UNIT_BYTES

@@ -135,9 +135,16 @@ def _make_accounts(
 ) -> dict[str, Any]:
     """What went in, and what became of it; `dropped` before documents were compared."""
     duplicates = decided.documents[:, DROPPED].tolist()
-    for part, number in zip(load_parts(plan.workspace.out_dir), duplicates, strict=True):
-        if number:
-            dropped[why_dropped(plan, part)] += number
+    goes_late = None
+    if plan.settings.has_rules:
+        from tokenmill.preparation.stages import late_removals
+
+        goes_late = late_removals.rows_that_go
+        dropped.update(late_removals.count_late(plan))
+    for number, part in enumerate(load_parts(plan.workspace.out_dir)):
+        num_late = 0 if goes_late is None else int(goes_late(plan, number).sum())
+        if duplicates[number] > num_late:
+            dropped[why_dropped(plan, part)] += duplicates[number] - num_late
     tokens_dropped = int(decided.tokens[:, DROPPED].sum())
     accounts = {
         "bytes_in": counts["bytes_in"],
@@ -156,6 +163,10 @@ def _make_accounts(
         from tokenmill.preparation.stages.removed_record import rule_accounts
 
         accounts |= rule_accounts(plan)
+    if plan.settings.decontaminate is not None:
+        from tokenmill.preparation.stages.contamination import report_of
+
+        accounts["test_sets"] = report_of(plan)
     accounts["tokens_written"] = int(decided.tokens.sum()) - tokens_dropped
     accounts["tokens_dropped"] = tokens_dropped
     return accounts
@@ -163,7 +174,7 @@ def _make_accounts(
 
 def why_dropped(plan: Plan, part: Part) -> str:
     """Return the reason for which documents of a part are dropped when all were compared."""
-    if plan.settings.dedup == "documents":
+    if plan.settings.dedup in ("documents", "near"):
         return DUPLICATE
     return HELD_OUT if split_of(plan, part) is None else IN_TRAIN
 

@@ -90,6 +90,10 @@ def decisions_on(plan: Plan, part: int, repeated: "Search | None", *, by_hash: b
             hashes = described.rows(plan)["hash"].copy()
             dropped = np.isin(hashes, hashes[dropped])
         decisions[dropped] = DROPPED
+    if plan.settings.has_rules:
+        from tokenmill.preparation.stages.late_removals import rows_that_go
+
+        decisions[rows_that_go(plan, part)] = DROPPED
     return decisions
 
 

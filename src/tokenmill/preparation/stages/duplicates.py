@@ -151,8 +151,8 @@ class Search:
         num_parts = self.num_hashes // self.partitions // HASHES_AT_ONCE + 1
         units = range(self.num_units)
         slices = (self._read_hashes(workspace, unit, partition) for unit in units)
-        parts = _in_parts(slices, folder, num_parts, ROW_WORDS, lambda rows: rows[:, 1] % num_parts)
-        places = _in_parts(
+        parts = in_parts(slices, folder, num_parts, ROW_WORDS, lambda rows: rows[:, 1] % num_parts)
+        places = in_parts(
             map(self._repeated_places, parts),
             folder,
             num_parts,
@@ -203,7 +203,7 @@ class Search:
         return rows[find_on_other_side(hashes, are_held_out), 2:]
 
 
-def _in_parts(
+def in_parts(
     rows: Iterable[np.ndarray],
     folder: Path,
     num_parts: int,

@@ -88,13 +88,28 @@ def encode_unit(
     plan = load_plan(out_dir)
     with naming_source(plan, unit), ExitStack() as task:
         encoder = UnitEncoder(plan, unit, lines, task)
-        for chunk in plan.workspace.noting(unit, text_of(plan, unit, lines, removals)):
+        hits = None
+        if plan.finds_test_items and not plan.cuts_test_items:
+            from tokenmill.preparation.stages.contamination import HitsRecord
+
+            hits = HitsRecord(plan, unit, task)
+        chunks = text_of(plan, unit, lines, removals)
+        if plan.cuts_test_items:
+            from tokenmill.preparation.stages.contamination import without_passages
+
+            chunks = without_passages(plan, unit, chunks)
+        for chunk in plan.workspace.noting(unit, chunks):
+            if hits is not None:
+                hits.add(chunk)
             encoder.add(chunk)
         encoded = encoder.finish()
+        if hits is not None:
+            hits.close()
     files = encoded.rules.pop("files", [])
     files += [name for part in encoded.parts for file in part.files for name in file.names(plan)]
     files += [f"{part.name}.rows" for part in encoded.parts if part.num_documents]
     files += fact_files(plan, encoded.parts)
+    files += [] if hits is None else [f"../evals/{hits.name}"]
     receipt = plan.workspace.leave_receipt(FOLDER, str(unit), files, asdict(encoded))
     if lines is not None:
         kept_file(plan, unit).unlink(missing_ok=True)

@@ -25,6 +25,11 @@ from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.accounts import why_dropped
 from tokenmill.preparation.stages.decide import DROPPED, decisions_on, load_layout
 from tokenmill.preparation.stages.encode import EncodedUnit, encoded_units, load_parts
+from tokenmill.preparation.stages.late_removals import (
+    late_removals,
+    removed_late,
+    rows_that_go,
+)
 from tokenmill.preparation.stages.parts import FOLDER
 from tokenmill.shards.manifest import FileEntry, Manifest
 from tokenmill.text.filters.rule import NONE_REMOVED, NOTHING, REMOVED, Removed, in_shard
@@ -115,6 +120,8 @@ def _removed_from(
 def _dropped_late(plan: Plan) -> dict[int, list[Removed]]:
     """What was left out after all documents were encoded, by unit: those that are repeated."""
     found = defaultdict[int, list[Removed]](list)
+    if late_removals(plan):
+        found.update({unit: removed_late(plan, unit) for unit in range(len(plan.units))})
     if not plan.compares_documents:
         return found
     layout = load_layout(plan.workspace.out_dir)
@@ -122,7 +129,8 @@ def _dropped_late(plan: Plan) -> dict[int, list[Removed]]:
     for number, part in enumerate(load_parts(plan.workspace.out_dir)):
         unit = part.files[0].unit
         decisions = decisions_on(plan, number, layout.repeated, by_hash=layout.by_hash)
-        dropped = np.flatnonzero(decisions == DROPPED) + first[unit]
+        is_repeated = (decisions == DROPPED) & ~rows_that_go(plan, number)
+        dropped = np.flatnonzero(is_repeated) + first[unit]
         first[unit] += part.num_documents
         rows = np.zeros(len(dropped), REMOVED)
         numbers = np.fromfile(plan.workspace.path(FOLDER, f"{unit}.numbers"), "<u4")

@@ -155,13 +155,34 @@ def old_documents(plan: Plan, number: int) -> Iterator[np.ndarray]:
     They come without end-of-text, which a document lacks that the held-out end cut in two, and
     without begin token, which the second half of such a document lacks.
     """
+    data, first, ends = _ends_in_shard(plan, number)
+    for begin, some in _in_chunks(first, ends, _TOKENS_AT_ONCE):
+        for ids in np.split(data.tokens(begin, int(some[-1])), some[:-1] - begin):
+            yield _without_added(plan, ids)
+
+
+def document_bounds(plan: Plan, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the documents that end in shard `number` begin and end, in tokens of their split."""
+    _, first, ends = _ends_in_shard(plan, number)
+    return np.append(first, ends)[:-1], ends
+
+
+def own_ids(plan: Plan, number: int, start: int, stop: int) -> np.ndarray:
+    """The ids of one of these documents."""
+    return _without_added(plan, _ends_in_shard(plan, number)[0].tokens(start, stop))
+
+
+def _ends_in_shard(plan: Plan, number: int) -> tuple[TokenDataset, int, np.ndarray]:
+    """The split of a shard; where the first document that ends there begins, and all their ends."""
     manifest = Manifest.parse((plan.workspace.root / PREVIOUS_FILE).read_bytes())
     splits = {name: range(len(split.shards)) for name, split in manifest.splits.items()}
     name, shard = [(name, shard) for name, shards in splits.items() for shard in shards][number]
     data = open_split(plan.destination or str(plan.workspace.out_dir), name, plan.previous)
     start, stop = data.shard_starts[shard : shard + 2].tolist()
     first, _ = data.document_range(data.document_at(start))
-    for begin, ends in _in_chunks(first, data.document_ends(start, stop), _TOKENS_AT_ONCE):
-        for ids in np.split(data.tokens(begin, int(ends[-1])), ends[:-1] - begin):
-            ids = ids[1:] if ids[0] == plan.begin_token_id else ids
-            yield ids[:-1] if len(ids) and ids[-1] == plan.tokenizer.end_of_text_id else ids
+    return data, first, data.document_ends(start, stop)
+
+
+def _without_added(plan: Plan, ids: np.ndarray) -> np.ndarray:
+    ids = ids[1:] if ids[0] == plan.begin_token_id else ids
+    return ids[:-1] if len(ids) and ids[-1] == plan.tokenizer.end_of_text_id else ids

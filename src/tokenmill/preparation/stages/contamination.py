@@ -1,0 +1,202 @@
+"""Copies of test items: found while texts are read, judged when all were read.
+
+Each unit leaves its hits, `evals/N.hits`: (hits, 3) uint32, the number of the document in the unit,
+its word, and the run of words that begins there. One task then knows in how many documents each run
+is, and leaves what goes: `evals/N.removed`, or with `cut` the words to cut, `evals/N.cuts`. Hits
+are found while documents are encoded; only `cut` reads the text once before, since it must know.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tokenmill.base.atomic import keep, new_file
+from tokenmill.preparation.planning.plan import Plan, load_plan
+from tokenmill.preparation.stages.late_removals import EVALS, set_names
+from tokenmill.preparation.stages.removals import write_removed
+from tokenmill.preparation.stages.unit_text import naming_source, text_of
+from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.text.evals.items import read_passages
+from tokenmill.text.evals.judge import Found, judge
+from tokenmill.text.evals.known_runs import KnownRuns
+from tokenmill.text.filters.rule import NOTHING, REMOVED
+from tokenmill.text.near.words import find_words
+from tokenmill.text.reading.chunks import Chunk
+
+FOLDER = EVALS
+RUNS_FILE = "runs.npz"
+ITEMS_FILE = "items.json"
+HIT_NUMBERS = 3
+_ORDINAL_BITS = 32
+
+
+def keep_test_sets(plan: Plan) -> None:
+    """Read the test sets of a plan, and leave their runs of words for the tasks."""
+    settings = plan.settings
+    assert isinstance(settings.decontaminate, str)
+    passages = list(read_passages(settings.decontaminate, settings.decontaminate_fields))
+    known = KnownRuns.of(passages, settings.decontaminate_words)
+    folder = plan.workspace.path(FOLDER, "")
+    folder.mkdir(parents=True, exist_ok=True)
+    keep(folder / RUNS_FILE, known.to_bytes())
+    owners = [[passage.test_set, passage.item] for passage in passages]
+    keep(folder / ITEMS_FILE, orjson.dumps(owners))
+
+
+def load_runs(plan: Plan) -> KnownRuns:
+    """The runs of words that are looked for."""
+    return _load_runs(plan.workspace.path(FOLDER, RUNS_FILE), plan.settings.decontaminate)
+
+
+@lru_cache(maxsize=1)
+def _load_runs(path: Path, _names: str) -> KnownRuns:
+    return KnownRuns.from_bytes(path.read_bytes())
+
+
+class HitsRecord:
+    """Writes the hits of one unit, while its documents are read."""
+
+    def __init__(self, plan: Plan, unit: int, task: ExitStack) -> None:
+        self._known = load_runs(plan)
+        path = plan.workspace.path(FOLDER, f"{unit}.hits")
+        self._file = task.enter_context(ExitStack())
+        self._hits = self._file.enter_context(new_file(path))
+        self.name = path.name
+
+    def add(self, chunk: Chunk) -> None:
+        """Look for items in the texts of a chunk."""
+        hits = self._known.find(chunk.texts)
+        if len(hits):
+            hits[:, 0] = chunk.numbers[hits[:, 0]]
+            self._hits.write(hits.astype("<u4").data)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def find_hits(out_dir: str, unit: int, lines: Any) -> Receipt:
+    """Task: leave the hits of a unit before it is encoded."""
+    plan = load_plan(out_dir)
+    num_bytes = 0
+    with naming_source(plan, unit), ExitStack() as task:
+        record = HitsRecord(plan, unit, task)
+        for chunk in plan.workspace.noting(unit, text_of(plan, unit, lines)):
+            record.add(chunk)
+            num_bytes += chunk.bytes_in
+        record.close()
+    counts = {"bytes_in": num_bytes}
+    return plan.workspace.leave_receipt(FOLDER, str(unit), [record.name], {"counts": counts})
+
+
+def judge_hits(out_dir: str, _number: int = 0) -> Receipt:
+    """Task: decide which documents hold a test item, and leave what is to be done with them."""
+    plan = load_plan(out_dir)
+    known = load_runs(plan)
+    owners = orjson.loads(plan.workspace.path(FOLDER, ITEMS_FILE).read_bytes())
+    per_unit = [_read_hits(plan, unit) for unit in range(len(plan.units))]
+    units = np.repeat(np.arange(len(per_unit)), [len(hits) for hits in per_unit])
+    hits = np.concatenate([np.empty((0, HIT_NUMBERS), np.int64), *per_unit])
+    documents = units << _ORDINAL_BITS | hits[:, 0]
+    found = judge(known, documents, hits[:, 2])
+    kind = {"drop": "removed", "cut": "cuts", "mark": "marked"}[plan.settings.on_contaminated]
+    rows = _as_removed(plan, found, owners)
+    files = []
+    for unit in range(len(plan.units)):
+        own = rows[found.documents >> _ORDINAL_BITS == unit]
+        if kind == "cuts":
+            name = f"{unit}.cuts"
+            with new_file(plan.workspace.path(FOLDER, name)) as file:
+                file.write(hits[found.counts & (units == unit)].astype("<u4").data)
+            files.append(name)
+            own = own[:0]
+        files.append(write_removed(plan.workspace, FOLDER, unit, own if kind == "removed" else own[:0]))
+    facts = {"report": _report(plan, known, found, owners)}
+    return plan.workspace.leave_receipt(FOLDER, "judged", files, facts)
+
+
+def _read_hits(plan: Plan, unit: int) -> np.ndarray:
+    hits = np.fromfile(plan.workspace.path(FOLDER, f"{unit}.hits"), "<u4")
+    return hits.reshape(-1, HIT_NUMBERS).astype(np.int64)
+
+
+def _as_removed(plan: Plan, found: Found, owners: list[tuple[str, int]]) -> np.ndarray:
+    """Return a row of REMOVED for each document; its value is the line of the item."""
+    rows = np.zeros(len(found.documents), REMOVED)
+    rows["number"] = found.documents & ((1 << _ORDINAL_BITS) - 1)
+    rows["kept_in"] = NOTHING
+    names = set_names(plan)
+    items = [owners[passage] for passage in found.passages.tolist()]
+    rows["reason"] = [names.index(name) for name, _ in items]
+    rows["value"] = [item for _, item in items]
+    return rows
+
+
+def _report(
+    plan: Plan, known: KnownRuns, found: Found, owners: list[tuple[str, int]]
+) -> dict[str, dict[str, int]]:
+    """By test set: items, those too short to look for, those found, and documents that hold one."""
+    looked_for = set(np.unique(known.passages).tolist())
+    report = {}
+    for name in set_names(plan):
+        own = [number for number, (test_set, _) in enumerate(owners) if test_set == name]
+        items = {owners[number][1] for number in own}
+        long_enough = {owners[number][1] for number in own if number in looked_for}
+        held = {owners[number][1] for number in found.all_passages.tolist() if number in set(own)}
+        documents = [owners[number][0] == name for number in found.passages.tolist()]
+        report[name] = {
+            "items": len(items),
+            "too_short": len(items - long_enough),
+            "items_found": len(held),
+            "documents": sum(documents),
+        }
+    return report
+
+
+def report_of(plan: Plan) -> dict[str, dict[str, int]]:
+    """The report, when it is known."""
+    receipt = plan.workspace.receipt(FOLDER, "judged") or {}
+    report: dict[str, dict[str, int]] = receipt["report"]
+    return report
+
+
+def without_passages(plan: Plan, unit: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """Yield chunks without the passages of test items."""
+    known = load_runs(plan)
+    hits = np.fromfile(plan.workspace.path(FOLDER, f"{unit}.cuts"), "<u4")
+    hits = hits.reshape(-1, HIT_NUMBERS)
+    for chunk in chunks:
+        (where,) = np.nonzero(np.isin(chunk.numbers, hits[:, 0]))
+        texts = list(chunk.texts)
+        for at in where.tolist():
+            own = hits[hits[:, 0] == chunk.numbers[at]]
+            words = [(word, word + known.size_of(run)) for _, word, run in own.tolist()]
+            texts[at] = cut_words(texts[at], sorted(words))
+        changed = {**chunk.changed}
+        if len(where):
+            changed["decontaminate: passages cut"] = len(where)
+        yield replace(chunk, texts=texts, changed=changed)
+
+
+def cut_words(text: bytes, ranges: list[tuple[int, int]]) -> bytes:
+    """Cut some words out of a text, with what is between them: sorted ranges of their numbers.
+
+    >>> cut_words(b"One, two, three, four, five.", [(1, 3), (2, 4)])
+    b'One, five.'
+    """
+    places = list(find_words(text))
+    left = []
+    end = 0
+    done = 0
+    for first, last in ranges:
+        first = max(first, done)
+        if first < last:
+            left.append(text[end : places[first][0]])
+            end = places[last][0] if last < len(places) else places[last - 1][1]
+            done = last
+    return b"".join([*left, text[end:]])

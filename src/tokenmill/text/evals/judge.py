@@ -1,0 +1,69 @@
+"""Which documents hold a test item, by the runs of words that were found in them.
+
+A run that is in more than ten documents, or in more than three passages, is boilerplate: an
+instruction, a licence, a saying. It counts only where at least half of the runs of a passage of 26
+words or more are in the document: an item that was copied often is still an item.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenmill.text.evals.known_runs import KnownRuns
+
+MANY_DOCUMENTS = 10
+MANY_PASSAGES = 3
+SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Found:
+    """Documents that hold an item, and what of it."""
+
+    documents: np.ndarray
+    """(found,) each once, ascending."""
+    passages: np.ndarray
+    """(found,) the passage of which the largest share is there."""
+    counts: np.ndarray
+    """(hits,) bool: which of the hits count."""
+    all_passages: np.ndarray
+    """Every passage that was found somewhere."""
+    boilerplate: int
+    """Runs that were found, and are in too many documents or passages."""
+
+
+def judge(known: KnownRuns, documents: np.ndarray, runs: np.ndarray) -> Found:
+    """Decide by all hits: (hits,) the document, and the run."""
+    pairs = np.unique(np.stack([documents, runs], axis=1).reshape(-1, 2), axis=0)
+    num_documents = np.bincount(pairs[:, 1], minlength=len(known.hashes))
+    num_owners = np.diff(known.starts)
+    is_common = (num_documents > MANY_DOCUMENTS) | (num_owners > MANY_PASSAGES)
+    # For each document and run, every passage that has the run.
+    owners = num_owners[pairs[:, 1]]
+    which = np.repeat(np.arange(len(pairs)), owners)
+    within = np.arange(len(which)) - np.repeat(np.cumsum(owners) - owners, owners)
+    owner = known.starts[pairs[which, 1]] + within
+    of = np.stack([pairs[which, 0], known.passages[owner]], axis=1)
+    held, group = np.unique(of.reshape(-1, 2), axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    sizes = np.fromiter(map(len, known.words), np.int64, len(known.words))
+    num_runs = np.maximum(1, sizes - known.width + 1)
+    is_rare = np.bincount(group, ~is_common[pairs[which, 1]], len(held)) > 0
+    share = np.bincount(group, minlength=len(held)) / num_runs[held[:, 1]]
+    is_much = (share >= SHARE) & (sizes[held[:, 1]] >= 2 * known.width)
+    is_held = is_rare | is_much
+    # By document, the passage of the largest share comes last.
+    order = np.lexsort((-held[:, 1], share, held[:, 0]))
+    order = order[is_held[order]]
+    last = np.append(held[order[1:], 0] != held[order[:-1], 0], True)[: len(order)]
+    chosen = held[order[last]]
+    good = pairs[which[is_held[group]]]
+    keys = set(map(tuple, good.tolist()))
+    hits = zip(documents.tolist(), runs.tolist(), strict=True)
+    return Found(
+        documents=chosen[:, 0],
+        passages=chosen[:, 1],
+        counts=np.fromiter((hit in keys for hit in hits), np.bool_, len(documents)),
+        all_passages=np.unique(held[is_held, 1]),
+        boilerplate=int((is_common & (num_documents > 0)).sum()),
+    )
