@@ -7,8 +7,9 @@ JSON lines, against that file; each in a process of its own that holds the texts
 measured. *The hub*: the whole command `tokenmill prepare` of parquet at hf://, against the same
 files in a folder. The hub is the one of the tests, in a process of its own, with 50 ms before each
 answer; a file is reached through a redirect, as on the real hub. *Numbers of a loader*: what
-counting waits and stages takes of making a batch. Cases run in turns, and the best ratio of neighbours
-and the median count. All must write the same tokens. Results: results/inputs.json
+counting waits and stages takes of making a batch. Cases run in turns; the best ratio of neighbours
+and the median count, and on a busy machine those of CPU seconds. All must write the same tokens.
+Results: results/inputs.json
 """
 
 import argparse
@@ -30,7 +31,7 @@ import corpus
 import numpy as np
 import orjson
 import pyarrow
-from measure import machine, run
+from measure import Run, machine, run
 from pyarrow import parquet
 
 import tokenmill
@@ -159,6 +160,7 @@ def seconds_of(kind: str, rows: str, out: str) -> float:
 def from_hub(folder: Path, rounds: int) -> dict[str, Any]:
     """The whole command, in turns with the same of the folder."""
     ratios = []
+    of_cpu = []
     with served(folder) as environment:
         for _ in range(rounds):
             local, there = folder / "local", folder / "there"
@@ -167,14 +169,16 @@ def from_hub(folder: Path, rounds: int) -> dict[str, Any]:
             far = prepare(address, there, environment)
             if take(local) != take(there):
                 raise RuntimeError("the hub: other tokens than those of the folder")
-            ratios.append(near / far)
-            print(f"hub: {near / far:.2f} of the folder's speed ({far:.2f} s)", flush=True)
-    return {"seconds before each answer": LATENCY, **summary(ratios)}
+            ratios.append(near.seconds / far.seconds)
+            of_cpu.append(near.cpu_seconds / far.cpu_seconds)
+            print(f"hub: {ratios[-1]:.2f} of the folder's speed, {far}", flush=True)
+    latency = {"seconds before each answer": LATENCY}
+    return {**latency, **summary(ratios), "by CPU seconds": summary(of_cpu)}
 
 
-def prepare(inputs: str, out: Path, environment: dict[str, str]) -> float:
+def prepare(inputs: str, out: Path, environment: dict[str, str]) -> Run:
     command = [sys.executable, "-m", "tokenmill", "prepare", inputs, "-o", str(out), "--quiet"]
-    return run(command, env=environment).seconds
+    return run(command, env=environment)
 
 
 @contextlib.contextmanager
