@@ -1,8 +1,9 @@
 """Parquet files with a column `input_ids`, one document a row: what TRL and axolotl train on.
 
 Data with the column `loss` has `labels` next to them: the ids, and -100 where there is no loss; a
-model of transformers shifts them itself. Only written. `datasets.load_dataset(FOLDER)` finds the splits by the folders `train` and `val`. A
-row group has about a million tokens, so that a reader needs little memory.
+model of transformers shifts them itself. Only written. `datasets.load_dataset(FOLDER)` finds the
+splits by the folders `train` and `val`. A row group has about a million tokens, so that a reader
+needs little memory.
 """
 
 from itertools import pairwise
