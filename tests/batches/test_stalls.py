@@ -97,6 +97,21 @@ def test_a_wait_of_another_thread_is_named_while_no_batch_is_asked_for(logged):
     assert not log_long_waits(0)
 
 
+def test_a_data_loader_of_torch_looks_for_long_waits_too(logged):
+    torch = pytest.importorskip("tokenmill.torch")
+    data = tokenmill.from_array(np.arange(900))
+    form = BatchForm(stall_seconds=0.2)
+    batches = iter(torch.TokenDataLoader(data, batch_size=2, block_size=8, form=form))
+    next(batches)
+
+    with waiting_for("the other ranks, on rank 0"):
+        assert logged.arrived.wait(60)
+
+    del batches
+    assert "waiting for the other ranks, on rank 0, for 0." in logged.messages[0]
+    assert "tokenmill-prefetch" not in [thread.name for thread in threading.enumerate()]
+
+
 def test_a_loader_names_its_files(tmp_path, monkeypatch):
     monkeypatch.setattr(Tokenmill, "tokens_per_shard", 100)
     tokenmill.write_tokens([np.arange(900)] * 9, tmp_path / "data", end_of_text_id=1000)

@@ -36,6 +36,24 @@ def test_the_rows_are_the_documents_of_each_split(tmp_path, ours, tokens_per_sha
     assert str(schema.field("input_ids").type.value_type) == "int32"
 
 
+@pytest.mark.parametrize("tokens_per_shard", [None, 50])
+def test_a_mask_becomes_labels_of_the_same_tokens(tmp_path, tokens_per_shard):
+    random = np.random.default_rng(3)
+    masks = [random.integers(0, 2, len(ids)).astype(bool) for ids in DOCUMENTS]
+    rows = [{"ids": ids, "loss": mask} for ids, mask in zip(DOCUMENTS, masks, strict=True)]
+    tokenmill.write_tokens(rows, tmp_path / "chat", tokenizer="gpt2")
+
+    convert(tmp_path / "chat", tmp_path / "hf", to="hf", tokens_per_shard=tokens_per_shard)
+
+    files = sorted((tmp_path / "hf" / "train").glob("*.parquet"))
+    labels = [row for path in files for row in parquet.read_table(path)["labels"].to_pylist()]
+    assert rows_of(tmp_path / "hf" / "train") == DOCUMENTS
+    assert labels == [
+        [token if is_target else -100 for token, is_target in zip(ids, mask, strict=True)]
+        for ids, mask in zip(DOCUMENTS, masks, strict=True)
+    ]
+
+
 def test_row_groups_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(hf, "TOKENS_PER_GROUP", 1000)
     documents = [[1] * (n % 300) + [50256] for n in range(500)]

@@ -76,6 +76,7 @@ HOLDERS = {
     "dict values": lambda: dict(enumerate(TEXTS)).values(),
     "pyarrow table": lambda: pyarrow_table(n=range(2500), text=TEXTS),
     "pyarrow batches, once": lambda: pyarrow_table(text=TEXTS).to_reader(99),
+    "pyarrow, binary": lambda: pyarrow_table(text=[text.encode() for text in TEXTS]),
     "pyarrow column": lambda: pyarrow_table(text=TEXTS)["text"],
     "any stream": lambda: OnlyStream(pyarrow_table(text=TEXTS)),
     "pandas frame": lambda: pytest.importorskip("pandas").DataFrame({"text": TEXTS}),
@@ -184,6 +185,7 @@ BAD = {
     "bytes in a row": ([{"text": b"a"}], BadInputError, "item 1 of inputs: .*bytes"),
     "half a pair": (["a \ud800"], BadInputError, "jsonl:1: not JSON"),
     "column": (lambda: pyarrow_table(body=["a"]), BadInputError, "column 'text': no such column"),
+    "not UTF-8": (lambda: pyarrow_table(text=[b"a", b"\xff"]), BadInputError, "jsonl:2: not JSON"),
     "numbers": (lambda: pyarrow_table(text=[1]), BadInputError, "column 'text': holds int64"),
     "set of paths": ({os.sep}, ValueError, "has the text '/', which names a file; pass a list"),
 }

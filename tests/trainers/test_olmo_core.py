@@ -84,6 +84,7 @@ def order_of(corpus, **options):
     return TorchLoader(data, block_size=ROW, seed=7, epochs=1, **options)
 
 
+@pytest.mark.timeout(900)  # two runs of its trainer, which imports for long
 def test_the_trainer_killed_and_resumed_on_two_ranks_trains_on_the_same_rows(tmp_path, corpus):
     """Saved every third step and killed in the fifth: it goes on after the third."""
     order = order_of(corpus, batch_size=8)

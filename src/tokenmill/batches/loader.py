@@ -169,8 +169,7 @@ class BatchLoader:
             raise StopIteration
         batches = self._batches
         if batches is None or not batches.alive():
-            settings = (self.form.prefetch, self._maker.times["wait"], self.form.stall_seconds)
-            batches = self._batches = Prefetcher(self.batches(self.step), *settings)
+            batches = self._batches = self.batches_ahead(self.step)
         try:
             batch = next(batches)
         except StopIteration:
@@ -211,6 +210,11 @@ class BatchLoader:
     def batches(self, first: int, stride: int = 1) -> Iterator[Batch]:
         """Yield the batches of steps first, first + stride, ... of this pass; the loader stays."""
         return self._maker.run(first, self._num_steps(), stride)
+
+    def batches_ahead(self, first: int, stride: int = 1) -> Prefetcher[Batch]:
+        """Return the same batches, made ahead by a thread that logs waits which are too long."""
+        settings = (self.form.prefetch, self._maker.times["wait"], self.form.stall_seconds)
+        return Prefetcher(self.batches(first, stride), *settings)
 
     def close(self) -> None:
         """End the prefetching thread; iterating again starts a new one."""

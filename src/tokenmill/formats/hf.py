@@ -1,7 +1,9 @@
 """Parquet files with a column `input_ids`, one document a row: what TRL and axolotl train on.
 
-Only written. `datasets.load_dataset(FOLDER)` finds the splits by the folders `train` and `val`. A
-row group has about a million tokens, so that a reader needs little memory.
+Data with the column `loss` has `labels` next to them: the ids, and -100 where there is no loss; a
+model of transformers shifts them itself. Only written. `datasets.load_dataset(FOLDER)` finds the
+splits by the folders `train` and `val`. A row group has about a million tokens, so that a reader
+needs little memory.
 """
 
 from itertools import pairwise
@@ -13,15 +15,25 @@ from tokenmill.base.atomic import sync_open_file
 from tokenmill.errors import CorruptShardError, MissingExtraError
 from tokenmill.formats.format import TokenFormat
 from tokenmill.formats.samples import SampleWriter
-from tokenmill.formats.writing import Writer
+from tokenmill.formats.writing import Values, Writer
 
 TOKENS_PER_GROUP = 1 << 20
+NO_LABEL = -100
 
 
 class HfWriter(SampleWriter):
     """One split as Parquet files of whole documents, each read back and compared."""
 
     file_name = "{number:05d}.parquet"
+
+    def open_shard(self) -> None:
+        super().open_shard()
+        self._labels: list[np.ndarray] = []
+
+    def write(self, tokens: np.ndarray, columns: Values) -> None:
+        super().write(tokens, columns)
+        if columns:
+            self._labels.append(np.where(columns["loss"], tokens.astype(np.int32), NO_LABEL))
 
     def write_shard(self, number: int, documents: list[np.ndarray]) -> dict[str, Any]:
         try:
@@ -32,7 +44,11 @@ class HfWriter(SampleWriter):
                 "writing Parquet", package="pyarrow", extra="parquet"
             ) from error
         table = pa.table({"input_ids": pa.array(documents, pa.list_(pa.int32()))})
-        groups = np.cumsum([len(each) for each in documents]) // TOKENS_PER_GROUP
+        ends = np.cumsum([len(each) for each in documents])
+        if self._labels:
+            labels = np.split(np.concatenate(self._labels), ends[:-1])
+            table = table.append_column("labels", pa.array(labels, table.schema.types[0]))
+        groups = ends // TOKENS_PER_GROUP
         firsts = np.flatnonzero(np.diff(groups, prepend=-1)).tolist()
         with self.path().open("xb") as file:
             with parquet.ParquetWriter(file, table.schema, compression="zstd") as writer:
@@ -55,6 +71,7 @@ class Hf(TokenFormat):
 
     name = "hf"
     writer = HfWriter
+    holds = ("loss",)
     dtypes = ("int32",)
     tokens_per_shard = 1 << 25
     max_tokens_per_shard = 1 << 28

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tokenmill.base.human import one_line
+from tokenmill.base.human import one_line, plural
 from tokenmill.errors import BadInputError, FormatError, TokenmillError
 from tokenmill.tokens.vocabulary import PROBE, Ends, GivenIds, Ids, Vocabulary, fingerprint
 
@@ -168,7 +168,7 @@ def note_on_literals(counts: Mapping[str, int]) -> list[str]:
     """Return a sentence for each special token that was counted."""
     names = [name.removeprefix(LITERAL) for name in counts if LITERAL in name and counts[name]]
     return [
-        f"kept as text: {counts[LITERAL + name]:,} times {name!r}, a special token; to end "
+        f"kept as text: {plural(counts[LITERAL + name], 'time')} {name!r}, a special token; to end "
         f'documents there, pass separator="{name}" to `tokenmill prepare` or `pretokenize`'
         for name in names
     ]

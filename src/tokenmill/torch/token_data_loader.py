@@ -181,8 +181,11 @@ class _Batches(IterableDataset[Any]):
         self.loader.load_state_dict(state)
         worker = get_worker_info()
         first, stride = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        for batch in self.loader.batches(self.loader.step + first, stride):
-            yield self.form(batch)
+        batches = self.loader.batches_ahead(self.loader.step + first, stride)
+        try:
+            yield from map(self.form, batches)
+        finally:
+            batches.close()
 
 
 def _unchanged(item: Any) -> Any:

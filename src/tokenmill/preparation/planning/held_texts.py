@@ -141,4 +141,8 @@ def _rows_of(table: Any, rules: ReadRules, kind: str) -> Iterator[Sequence[Any]]
     is_one = len(paths) == 1 and len(paths[0]) == 1
     for start in range(0, chosen.num_rows, _ROWS):
         some = chosen.slice(start, _ROWS)
-        yield some.column(0).to_pylist() if is_one else some.to_pylist()
+        if not is_one:
+            yield some.to_pylist()
+            continue
+        texts = some.column(0).to_pylist()  # of bytes where it is binary, as Spark writes text
+        yield [t.decode(errors="surrogateescape") if isinstance(t, bytes) else t for t in texts]
