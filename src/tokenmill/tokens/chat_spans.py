@@ -1,16 +1,19 @@
 """What the assistant writes, where a chat template does not mark it: proved, or refused.
 
 An answer begins where the generation prompt ends: the conversation before it, rendered with the
-prompt, must be what the whole text begins with. It ends where the conversation that ends with it
-does, with the end of turn: what is after its content there must come after it in the whole, too.
+prompt, must be what the whole text begins with. The prompt must be a header, and no more: nothing
+says whether the beginning of an answer that a prompt writes (`<think>`) is to be learned. An answer
+ends where the conversation that ends with it does, with the end of turn: what is after its content
+there must come after it in the whole, too.
 
 This takes two renderings per answer. So it is done once per kind of conversation: with the content
 of messages replaced by marks, whose places are then compared with the text, which was rendered
 once. Where a text does not fit (a template may look into contents), its own answers are proved.
 """
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -21,6 +24,7 @@ _HINT = (
     "mark what the assistant writes in the template, {% generation %}...{% endgeneration %}, and "
     "name the file: chat_template="
 )
+_HEADER = re.compile(r"\s*\S[^\n]*\s*(?<!\w)")  # one line, which the prompt finishes
 _PLACE = re.compile(f"{CONTENT}(\\d+){CONTENT}")
 _MOST_KINDS = 4096
 _SHOWN = 40  # characters of each side of a difference
@@ -84,7 +88,7 @@ def _filled(literals: Sequence[str], contents: Sequence[str], text: str) -> str 
     written = [literals[0]]
     at = len(plain[0])
     for content, literal, follows in zip(contents, literals[1:], plain[1:], strict=True):
-        for form in (content, content.strip(), content.lstrip(), content.rstrip()):
+        for form in _forms(content):
             if text.startswith(form, at) and text.startswith(follows, at + len(form)):
                 break
         else:
@@ -92,6 +96,14 @@ def _filled(literals: Sequence[str], contents: Sequence[str], text: str) -> str 
         written += (form, literal)
         at += len(form) + len(follows)
     return "".join(written) if at == len(text) else None
+
+
+def _forms(content: str) -> Iterator[str]:
+    yield content
+    for characters in (None, "\n"):
+        yield content.strip(characters)
+        yield content.lstrip(characters)
+        yield content.rstrip(characters)
 
 
 def prove(template: ChatTemplate, conversation: Conversation) -> str:
@@ -107,6 +119,7 @@ def prove(template: ChatTemplate, conversation: Conversation) -> str:
         if not whole.startswith(before):
             raise _difference(number, "before", before, whole)
         start = len(before)
+        _check_prompt(template, conversation, number, before)
         until = template.render({**conversation, "messages": messages[: number + 1]})
         stop = len(until) if whole.startswith(until) else _stop(until, whole, start, number)
         own = set(_PLACE.findall(orjson.dumps(message).decode()))
@@ -115,6 +128,24 @@ def prove(template: ChatTemplate, conversation: Conversation) -> str:
         written += (whole[done:start], ON, whole[start:stop], OFF)
         done = stop
     return "".join((*written, whole[done:]))
+
+
+def _check_prompt(
+    template: ChatTemplate, conversation: Conversation, number: int, before: str
+) -> None:
+    """Refuse a generation prompt that is not the header of an answer, and nothing else."""
+    if not template.has_prompt:
+        return
+    messages = conversation["messages"][:number]
+    without = template.render({**conversation, "messages": messages})
+    prompt = before[len(os.path.commonprefix((before, without))) :]  # noqa: RUF071
+    if _HEADER.fullmatch(prompt) is None:
+        error = TemplateError(
+            f"the chat template does not show where message {number + 1} begins: its generation "
+            f"prompt there is {prompt[-_SHOWN:]!r}, not a header alone"
+        )
+        error.hint = _HINT
+        raise error
 
 
 def _stop(until: str, whole: str, start: int, number: int) -> int:

@@ -9,6 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ MOST_SIZE = 64 << 20  # characters of a text, or values of a list
 _MOST_NUMBER = 1_000_000  # that a function or filter is given, such as a width
 _WIDTH = re.compile(r"\d{6}")
 _TOKEN_FILES = ("special_tokens_map.json", "tokenizer_config.json")
+_CLOCK = "strftime_now"  # a function; the variable of this name is the date that it tells
 _NO_FILTERS = ("center", "format", "random", "pprint", "wordwrap")
 
 
@@ -99,6 +101,13 @@ def check_variables(text: str, variables: Mapping[str, Any]) -> None:
             "that is",
             hint=f'say it: template_variables={{"{missing[0]}": "<s>"}}',
         )
+    try:
+        date.fromisoformat(variables.get(_CLOCK, "2000-01-01"))
+    except (TypeError, ValueError):
+        raise FormatError(
+            f"{_CLOCK} is {variables[_CLOCK]!r}; it is the date that a template is told",
+            hint=f'write it as in template_variables={{"{_CLOCK}": "2026-01-31"}}',
+        ) from None
 
 
 @lru_cache(maxsize=8)
@@ -114,12 +123,16 @@ class ChatTemplate:
         self._sandbox = _Sandbox()
         self._template = self._sandbox.from_string(text)
         tree = self._sandbox.parse(text)
-        self.uses_tools = "tools" in meta.find_undeclared_variables(tree)
+        asked = meta.find_undeclared_variables(tree)
+        self.uses_tools = "tools" in asked
+        self.has_prompt = "add_generation_prompt" in asked
         self.has_marks = any(_is_generation(call) for call in tree.find_all(nodes.CallBlock))
         """True if the template says itself what the assistant writes."""
         self.proved: dict[bytes, tuple[list[str], list[int]]] = {}
         """Of kinds of conversations: what is written between contents (chat_spans.py)."""
         self._variables = {**variables, "tools": None, "documents": None}
+        if isinstance(today := variables.get(_CLOCK), str):
+            self._variables[_CLOCK] = date.fromisoformat(today).strftime
 
     def render(self, conversation: Mapping[str, Any], *, prompt: bool = False) -> str:
         """Return the text of a conversation, with ON and OFF; `prompt` begins an answer."""
@@ -129,8 +142,12 @@ class ChatTemplate:
                 self._variables, **conversation, add_generation_prompt=prompt
             )
         except (TemplateError, jinja2.TemplateError, MemoryError, RecursionError) as error:
-            reason = str(error) or type(error).__name__
-            raise TemplateError(f"the chat template says: {reason}") from None
+            refused = TemplateError(f"the chat template says: {error or type(error).__name__}")
+            if _CLOCK in str(error):  # today's date would give other ids tomorrow
+                refused.hint = (
+                    f'say which day it is: template_variables={{"{_CLOCK}": "2026-01-31"}}'
+                )
+            raise refused from None
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
             raise TemplateError(f"the chat template fails: {error}") from None
 
