@@ -148,10 +148,6 @@ def make_plan(
     for note in note_if_slow(tokenizer) if tokenizer is not None else ():
         say(note)
     plan = begin(plan, tokenizer, restart=target.replaces, say=say)
-    if plan.settings.map is not None:
-        from tokenmill.preparation.stages.filtered_text import keep_map_folder
-
-        keep_map_folder(plan)
     if target.previous is not None:
         keep(plan.workspace.root / PREVIOUS_FILE, target.previous.to_bytes())
     return plan
