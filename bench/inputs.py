@@ -77,11 +77,11 @@ def measure(options: argparse.Namespace) -> None:
         folder = Path(name)
         if options.only != "stats":
             rows = make_files(folder, options)
-            found["megabytes"] = rows.stat().st_size // 1_000_000
         if options.only in (None, "memory"):
-            found["texts in memory"] = in_memory(folder, rows, options.rounds)
+            size = {"megabytes": options.megabytes}
+            found["texts in memory"] = {**size, **in_memory(folder, rows, options.rounds)}
         if options.only in (None, "hub"):
-            found["hub"] = from_hub(folder, options.rounds)
+            found["hub"] = {"megabytes": options.megabytes, **from_hub(folder, options.rounds)}
     if options.only in (None, "stats"):
         found["numbers of a loader"] = share_of_counting()
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")

@@ -108,6 +108,22 @@ def test_parquet_larger_than_a_block_is_read_by_range_in_other_processes(hub, tm
     assert all(re.fullmatch(r"bytes=\d+-\d+", asked) for asked in ranges)
 
 
+def test_nothing_behind_the_end_of_a_file_is_asked_for(hub, tmp_path):
+    """The pages with the texts, all in a dictionary, come before those that the footer names."""
+    file = io.BytesIO()
+    table = pyarrow.table({"text": stories(6, 9000)})
+    pq.write_table(table, file, compression="none", dictionary_pagesize_limit=16 << 20)
+    data = file.getvalue()
+    assert BLOCK_BYTES < len(data) < 2 * BLOCK_BYTES
+    hub.commit(REPO, {"a.parquet": data})
+
+    flat.prepare(f"hf://datasets/{REPO}", tmp_path / "out", **SETTINGS)
+
+    for request in hub.bodies("a.parquet"):
+        first, last = map(int, request.headers["range"].removeprefix("bytes=").split("-"))
+        assert first <= last < len(data)
+
+
 PROGRAM = """
 import os, signal, sys
 from flat import prepare

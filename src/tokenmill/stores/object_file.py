@@ -75,7 +75,7 @@ class ObjectFile(io.RawIOBase):
     def expect(self, start: int, stop: int) -> None:
         """Note that about these bytes will be read in order: fetch them ahead, and no others."""
         self._next = start // BLOCK_BYTES
-        self._stop = stop
+        self._stop = min(stop, self._known.size)
 
     def close(self) -> None:
         while self._ahead:

@@ -181,11 +181,7 @@ class _Batches(IterableDataset[Any]):
         self.loader.load_state_dict(state)
         worker = get_worker_info()
         first, stride = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        batches = self.loader.batches_ahead(self.loader.step + first, stride)
-        try:
-            yield from map(self.form, batches)
-        finally:
-            batches.close()
+        yield from map(self.form, self.loader.batches_ahead(self.loader.step + first, stride))
 
 
 def _unchanged(item: Any) -> Any:

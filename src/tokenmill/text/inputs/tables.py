@@ -33,8 +33,7 @@ class ParquetTable:
         if self._expect and start < stop:
             first = self._groups[start].column(0)
             last = self._groups[stop - 1].column(self._groups[stop - 1].num_columns - 1)
-            end = last.data_page_offset + last.total_compressed_size
-            self._expect(first.dictionary_page_offset or first.data_page_offset, end)
+            self._expect(_begin_of(first), _begin_of(last) + last.total_compressed_size)
         for group in range(start, stop):
             num_rows = _rows_in(most, self.sizes[group], self.rows[group])
             batches = self._file.iter_batches(num_rows, [group], names, use_threads=False)
@@ -69,6 +68,11 @@ class ArrowTable:
             num_rows = _rows_in(most, batch.nbytes, batch.num_rows)
             for at in range(0, batch.num_rows, num_rows):
                 yield group, batch.slice(at, num_rows)
+
+
+def _begin_of(column: Any) -> int:
+    """Return where the pages of a column begin; a dictionary comes first."""
+    return int(column.dictionary_page_offset or column.data_page_offset)
 
 
 def _rows_in(most: int, size: int, num_rows: int) -> int:
