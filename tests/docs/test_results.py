@@ -22,7 +22,7 @@ def test_the_killed_run_differs_by_what_the_page_says():
 
     assert (
         "Over {steps:,} steps of a GPT with {n_layer} layers of width {n_embd} on a CPU, the "
-        f"largest difference of a training loss is {loss:.2g}, of a validation loss {val_loss:.2g}."
+        f"largest difference of a training loss is {loss:.6f}, of a validation loss {val_loss:.6f}."
     ).format(**result, **result["model"]) in page_of("training.md")
 
 
