@@ -155,7 +155,7 @@ def draw(folder: Path, kills: list[int]) -> str:
         "never stopped": points(folder / "whole" / "metrics.jsonl", "loss"),
         "killed five times": points(folder / "killed" / "metrics.jsonl", "loss"),
     }
-    svg = draw_losses("One run, killed and resumed on 1, 2 and 4 processes", curves)
+    svg = draw_losses("Killed five times, on 1, 2 and 4 processes", curves)
     end = ticks(0, curves["never stopped"][-1][0], whole=True)[-1]
     bottom = int(svg.split('height="')[1].split('"')[0]) - LOSSES.bottom
     marks = []

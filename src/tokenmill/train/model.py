@@ -62,7 +62,8 @@ class GPT(nn.Module):
         last: bool = False,
     ) -> Tensor:
         """Logits (B, T, vocab), or (B, 1, vocab) of the `last` position; with `targets`, the summed
-        loss over unmasked targets instead. With `weights` (B, T), each loss is multiplied by its own.
+        loss over unmasked targets instead. With `weights` (B, T), each loss is multiplied by its
+        own.
 
         The sum and not the mean: the caller divides by the number of targets of the whole step,
         so that a step is the same however it is cut over ranks and micro-batches.
