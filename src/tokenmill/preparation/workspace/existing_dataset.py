@@ -21,7 +21,7 @@ from tokenmill.preparation.planning.plan import (
     other_settings,
     read_plan,
 )
-from tokenmill.preparation.planning.settings import Settings, list_other_settings
+from tokenmill.preparation.planning.settings import CHAT_FIELDS, Settings, list_other_settings
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.target import Target
 from tokenmill.shards.manifest import FILE_NAME, FileEntry, Manifest, SourceEntry
@@ -140,12 +140,12 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
             f"{target.name} names no tokenizer: no text can be added to it; use another folder"
         )
     theirs = recorded_settings(found)
-    for name in _MUST_BE_EQUAL:
+    for name in (*_MUST_BE_EQUAL, *(CHAT_FIELDS if theirs.get("chat") else ())):
         must_be = found.dtype if name == "dtype" else theirs.get(name)
         if name in given and given[name] != must_be:
             raise SettingsMismatchError(
-                f"{target.name} was made with {name} {must_be!r}; what is added to it cannot have "
-                f"{given[name]!r}",
+                f"{target.name} was made with {name} {must_be!r:.80}; what is added to it cannot "
+                f"have {given[name]!r:.80}",
                 hint=f"leave {name} out, or prepare into another folder",
             )
     settings = Settings(**{**theirs, **{k: v for k, v in given.items() if k not in _FIXED}})
