@@ -50,7 +50,7 @@ class TemplateError(Exception):
 def find_template(tokenizer: str, given: str | None) -> tuple[str, dict[str, str]]:
     """Return the text of a template, and the special tokens that the tokenizer's files name.
 
-    `given` is a file, a name of one of several templates, or the text itself.
+    `given` is the name of one of several templates, or the text itself.
     """
     path = Path(tokenizer)
     if not path.exists() and tokenizer.count("/") == 1:
@@ -76,8 +76,6 @@ def find_template(tokenizer: str, given: str | None) -> tuple[str, dict[str, str
         return given, tokens
     if given in named or (given is None and "default" in named):
         return named[given or "default"], tokens
-    if given is not None and Path(given).is_file():
-        return Path(given).read_text("utf-8"), tokens
     has = f"templates named {', '.join(sorted(named))}" if named else "no chat template"
     what = f"{folder} has {has}"
     if given is not None:

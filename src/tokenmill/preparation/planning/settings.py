@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from tokenmill.base.progress import Progress
@@ -116,11 +117,19 @@ class Chat:
     def added_to(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         given = {name: value for name, value in vars(self).items() if value is not None}
         if "chat_template" in given:
-            given["chat_template"] = os.fspath(given["chat_template"])
+            given["chat_template"] = _text_of_file(os.fspath(given["chat_template"]))
         variables = given.get("template_variables")
         if isinstance(variables, Mapping):
             given["template_variables"] = json.dumps(variables, sort_keys=True)
         return {**settings, **given, "chat": True}
+
+
+def _text_of_file(name: str) -> str:
+    """Return the text of a file; what is no file is a name, or the text itself."""
+    try:
+        return Path(name).read_text("utf-8") if os.path.isfile(name) else name
+    except UnicodeDecodeError as error:
+        raise ValueError(f"chat_template={name!r:.80} is not a Jinja file: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)

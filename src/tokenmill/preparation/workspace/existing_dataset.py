@@ -21,7 +21,7 @@ from tokenmill.preparation.planning.plan import (
     other_settings,
     read_plan,
 )
-from tokenmill.preparation.planning.settings import Settings, list_other_settings
+from tokenmill.preparation.planning.settings import CHAT_FIELDS, Settings, list_other_settings
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.target import Target
 from tokenmill.shards.manifest import FILE_NAME, FileEntry, Manifest, SourceEntry
@@ -140,7 +140,7 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
             f"{target.name} names no tokenizer: no text can be added to it; use another folder"
         )
     theirs = recorded_settings(found)
-    must_be_equal = list(_MUST_BE_EQUAL)
+    must_be_equal = [*_MUST_BE_EQUAL, *(CHAT_FIELDS if theirs.get("chat") else ())]
     if any(split.facts for split in found.splits.values()):
         if not {"facts", "keep"} & theirs.keys():
             must_be_equal.remove("keep")  # converted: the stage `facts` compares the names
@@ -150,8 +150,8 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
         must_be = bool(must_be) if name == "facts" else must_be
         if name in given and given[name] != must_be:
             raise SettingsMismatchError(
-                f"{target.name} was made with {name} {must_be!r}; what is added to it cannot have "
-                f"{given[name]!r}",
+                f"{target.name} was made with {name} {must_be!r:.80}; what is added to it cannot "
+                f"have {given[name]!r:.80}",
                 hint=f"leave {name} out, or prepare into another folder",
             )
     settings = Settings(**{**theirs, **{k: v for k, v in given.items() if k not in _FIXED}})
