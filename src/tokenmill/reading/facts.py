@@ -125,8 +125,7 @@ class Facts:
                 count = parquet.metadata.row_group(group).num_rows
                 if document < count:
                     (row,) = parquet.read_row_group(group).slice(document, 1).to_pylist()
-                    row["id"] = row["id"].hex()
-                    return {name: value for name, value in row.items() if value is not None}
+                    return {name: _plain(value) for name, value in row.items() if value is not None}
                 document -= count
         raise CorruptShardError(f"{file.open.file} has too few rows", hint="fetch this file again")
 
@@ -145,6 +144,13 @@ def _opened(file: FactsFile, texts: Sequence[str] = ()) -> Iterator[Any]:
                 f"{file.open.file} cannot be read: {error}",
                 hint="it is damaged; `tokenmill verify --full` says more; fetch this file again",
             ) from error
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as one that JSON has; bytes, such as those of an id, as hex."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return value if isinstance(value, str | int | float) else str(value)
 
 
 def no_facts(path: object, why: str = "keeps no facts of its documents") -> FormatError:

@@ -66,7 +66,7 @@ class Selection:
         return int(self.ends[-1]) if len(self.ends) else 0
 
     def spans_in_data(self, spans: Spans) -> Spans:
-        """Return spans of the new axis as spans of the dataset: one for each run that it touches."""
+        """Return spans of the new axis as spans of the dataset, one for each run they touch."""
         place, start = self.tables[:2]
         stop = spans.start + spans.length
         first = place.searchsorted(spans.start, side="right") - 1
@@ -144,7 +144,9 @@ def select(data: TokenAxis, identity: Sequence[object], masks: Callable[[], Mask
     return _open(path, key)
 
 
-def _write(file: IO[bytes], tables: IO[bytes], data: TokenAxis, masks: Masks) -> tuple[str, int, int]:
+def _write(
+    file: IO[bytes], tables: IO[bytes], data: TokenAxis, masks: Masks
+) -> tuple[str, int, int]:
     """Write all but the header; return its hash, and how many documents and runs there are."""
     file.write(bytes(_ALIGN))
     num_tokens, num_chosen, num_runs, first = 0, 0, 0, 0
