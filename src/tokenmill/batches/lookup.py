@@ -30,8 +30,6 @@ class TokenPlace(NamedTuple):
         if self.document is not None:
             place += f"; document {self.document:,}, token {self.document_offset:,}"
         if self.facts:
-            from tokenmill.reading.facts import one_line_of
-
             place += f"; {one_line_of(self.facts)}"
         return place
 
@@ -58,6 +56,14 @@ class Visit(NamedTuple):
     step: int
     rank: int
     row: int
+
+
+def one_line_of(row: dict[str, Any]) -> str:
+    """Return facts in one line, as `crawl.jsonl row 17, url https://...`."""
+    known = {name: value for name, value in row.items() if name not in ("source", "row", "byte")}
+    place = next((f" {name} {row[name]:,}" for name in ("row", "byte") if name in row), "")
+    words = [f"{row['source']}{place}"] if "source" in row else []
+    return ", ".join([*words, *(f"{name} {value}" for name, value in known.items())])
 
 
 def place_of(data: TokenDataset, position: int) -> TokenPlace:

@@ -10,11 +10,10 @@ from typing import Any
 
 from tokenmill.base.human import one_line, plural
 from tokenmill.batches.loader import BatchLoader
-from tokenmill.batches.lookup import Visit
+from tokenmill.batches.lookup import Visit, one_line_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.find_text import find
 from tokenmill.look.show import document_range
-from tokenmill.reading.facts import one_line_of
 
 
 @dataclass(frozen=True)

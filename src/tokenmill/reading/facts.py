@@ -159,11 +159,3 @@ def no_facts(path: object, why: str = "keeps no facts of its documents") -> Form
         f"{path} {why}",
         hint="prepare its text again with --facts, or with --keep and the fields to keep",
     )
-
-
-def one_line_of(row: dict[str, Any]) -> str:
-    """Return facts in one line, as `crawl.jsonl row 17, url https://...`."""
-    known = {name: value for name, value in row.items() if name not in ("source", "row", "byte")}
-    place = next((f" {name} {row[name]:,}" for name in ("row", "byte") if name in row), "")
-    words = [f"{row['source']}{place}"] if "source" in row else []
-    return ", ".join([*words, *(f"{name} {value}" for name, value in known.items())])

@@ -103,9 +103,9 @@ def _ids_and_lengths(data: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         ids = np.frombuffer(column.buffers()[1], ">u8").reshape(-1, 2)[column.offset :][
             : len(column)
         ]
-        starts, stops = data.document_ranges(np.arange(first, first + len(ids)))
+        edges = data.edges_of_documents(first, first + len(ids))
         first += len(ids)
-        yield ids.astype("<u8"), stops - starts
+        yield ids.astype("<u8"), np.diff(edges)
 
 
 def choose(data: Any, asked: object, masks: Callable[[], Masks]) -> "SelectedReader":

@@ -152,13 +152,16 @@ def _write(
     num_tokens, num_chosen, num_runs, first = 0, 0, 0, 0
     goes_on = False  # the document before is chosen
     for mask in masks:
-        starts, stops = data.document_ranges(np.arange(first, first + len(mask)))
-        lengths = (stops - starts)[mask]
+        if first + len(mask) > (data.num_documents or 0):
+            first += len(mask)
+            break
+        edges = data.edges_of_documents(first, first + len(mask))
+        lengths = np.diff(edges)[mask]
         ends = num_tokens + np.cumsum(lengths)
         file.write(ends.astype("<i8").data)
         (begins,) = (mask & ~np.concatenate([[goes_on], mask[:-1]])).nonzero()
         nth = np.cumsum(mask)[begins] - 1  # of the documents here
-        new = np.stack([ends[nth] - lengths[nth], starts[begins], num_chosen + nth, first + begins])
+        new = np.stack([ends[nth] - lengths[nth], edges[begins], num_chosen + nth, first + begins])
         tables.write(np.ascontiguousarray(new.T, "<i8").data)
         num_tokens = int(ends[-1]) if len(ends) else num_tokens
         num_chosen += len(ends)
