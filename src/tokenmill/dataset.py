@@ -9,6 +9,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,13 @@ from tokenmill.base.address import SHOWN, is_remote
 from tokenmill.base.human import plural
 from tokenmill.base.signatures import checks_arguments
 from tokenmill.base.suggest import one_of
-from tokenmill.errors import FormatError, MismatchError, TokenizerMismatchError, TokenmillError
+from tokenmill.errors import (
+    FormatError,
+    MismatchError,
+    MissingExtraError,
+    TokenizerMismatchError,
+    TokenmillError,
+)
 from tokenmill.formats.detect import detect
 from tokenmill.formats.format import Ask, FoundData, token_dtype
 from tokenmill.formats.held_out import ALL, check_split, named_splits
@@ -402,8 +409,12 @@ class TokenDataset(TokenAxis):
         return facts.table(columns, chosen, numbers)
 
     def facts_of(self, document: int) -> dict[str, Any]:
-        """Return the facts of one document, as far as it has any."""
-        return self.all_facts.row(document) if self.has_facts else {}
+        """Return what is known of one document: {} without facts, or where none can be read."""
+        if not self.has_facts:
+            return {}
+        with suppress(MissingExtraError):
+            return self.all_facts.row(document)
+        return {}
 
     def select(self, where: Any) -> "TokenDataset":
         """Return the chosen documents as a dataset, as `tokenmill.open(path, where=...)` does."""

@@ -1,7 +1,7 @@
 """Both ways between a batch and the data: from a step to its tokens, from tokens to their steps."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,11 +22,15 @@ class TokenPlace(NamedTuple):
     """Number of the document, None where nothing says where documents end."""
     document_offset: int | None
     """Tokens of the document before this one."""
+    facts: dict[str, Any] | None = None
+    """Facts of the document: its file, row, url...; empty where the data keeps none."""
 
     def __str__(self) -> str:
         place = f"{self.file}, token {self.offset:,}"
         if self.document is not None:
             place += f"; document {self.document:,}, token {self.document_offset:,}"
+        if self.facts:
+            place += f"; {one_line_of(self.facts)}"
         return place
 
 
@@ -42,6 +46,7 @@ class SamplePlace(NamedTuple):
     offset: int
     document: int | None
     document_offset: int | None
+    facts: dict[str, Any] | None = None
 
 
 class Visit(NamedTuple):
@@ -51,6 +56,14 @@ class Visit(NamedTuple):
     step: int
     rank: int
     row: int
+
+
+def one_line_of(row: dict[str, Any]) -> str:
+    """Return facts in one line, as `crawl.jsonl row 17, url https://...`."""
+    known = {name: value for name, value in row.items() if name not in ("source", "row", "byte")}
+    place = next((f" {name} {row[name]:,}" for name in ("row", "byte") if name in row), "")
+    words = [f"{row['source']}{place}"] if "source" in row else []
+    return ", ".join([*words, *(f"{name} {value}" for name, value in known.items())])
 
 
 def place_of(data: TokenDataset, position: int) -> TokenPlace:
@@ -63,6 +76,7 @@ def place_of(data: TokenDataset, position: int) -> TokenPlace:
         offset=position - data.shards[shard].start,
         document=document,
         document_offset=None if document is None else position - data.document_range(document)[0],
+        facts=None if document is None else data.facts_of(document),
     )
 
 

@@ -207,13 +207,14 @@ def unescaped(text: str) -> str:
 
 SIZES = ("long_line",)
 """Settings that are counted in bytes."""
-OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text", "begin_token")
+OPEN_NAMES = ("format", "dtype", "tokenizer", "end_of_text", "begin_token", "where")
 # How to read the data; what was given is passed to `tokenmill.open`.
 file_options = together(
     value("--format", "NAME", "Format, where the content does not show it"),
     value("--dtype", "TYPE", "Type of the ids, where no file states it"),
     value("--tokenizer", "NAME", "Tokenizer, where the data names none"),
     value("--end_of_text", "TOKEN", "Id between documents, where the data names none"),
+    value("--where", "SQL", "These documents alone, by their facts: \"lang = 'en'\""),
 )
 open_options = together(
     file_options,

@@ -6,6 +6,7 @@ each split a folder of its name, whatever the format.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -182,11 +183,17 @@ def refuse_to_replace(target: Path, src: Where | list[Where], overwrite: bool) -
     suffixes = {suffix for name in WRITABLE for suffix in load_format(name).written_suffixes}
     paths = sorted(target.rglob("*")) if target.is_dir() else [target]
     for path in filter(Path.is_file, paths):
-        if path.suffix not in suffixes and path.name != CARD:
+        if path.suffix not in suffixes and path.name != CARD and not _are_facts(path):
             raise FormatError(
                 f"{target} is not replaced: it holds {path.name}, which is no file of tokens",
                 hint="write to another folder, or move that file away",
             )
+
+
+def _are_facts(path: Path) -> bool:
+    """Return True for the facts of documents in a tokenmill dataset; other tables may be text."""
+    is_in_dataset = (path.parent.parent / FILE_NAME).is_file()
+    return is_in_dataset and re.fullmatch(r"documents(_\d+)?\.parquet", path.name) is not None
 
 
 def _repack(source: Path, folder: Path, compress: str | None) -> Manifest:

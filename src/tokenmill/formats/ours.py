@@ -48,7 +48,7 @@ class Tokenmill(FolderFormat):
     """A folder with a manifest, or one whose preparation is not done."""
 
     name = OURS
-    written_suffixes = (".bin", ".ends", ".json", ".zst", ".parquet")
+    written_suffixes = (".bin", ".ends", ".json", ".zst")
     dtypes = ("uint16", "uint32")
     tokens_per_shard = 10_000_000
     is_indexed = True

@@ -140,7 +140,7 @@ def show_document(data: TokenDataset, document: int, *, limit: int = MAX_TOKENS)
     start, stop = document_range(data, document)
     title = f"document {document:,}: {plural(stop - start, 'token')}"
     if start == stop:
-        return Excerpt(title, TokenPlace(start, "", 0, document, 0), [], 0)
+        return Excerpt(title, TokenPlace(start, "", 0, document, 0, data.facts_of(document)), [], 0)
     return show_tokens(data, start, stop, limit=limit, title=title)
 
 

@@ -5,12 +5,12 @@ checkpoint how many samples came before it; so both are exact, across all edits.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tokenmill.base.human import plural
+from tokenmill.base.human import one_line, plural
 from tokenmill.batches.loader import BatchLoader
-from tokenmill.batches.lookup import Visit
+from tokenmill.batches.lookup import Visit, one_line_of
 from tokenmill.dataset import TokenDataset
 from tokenmill.look.find_text import find
 from tokenmill.look.show import document_range
@@ -29,6 +29,8 @@ class TrainedOn:
     """Rows of the rest of the present epoch, as far as the run goes."""
     checkpoints: dict[str, bool]
     """True for each that had trained on it."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Facts of the document, where the data keeps them."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of `tokenmill when --json`."""
@@ -39,6 +41,8 @@ class TrainedOn:
         """In words."""
         size = plural(self.tokens, "token")
         yield f"document {self.document:,} of {self.source} ({size})"
+        if self.facts:
+            yield one_line(f"  {one_line_of(self.facts)}")
         for visit in self.visits:
             yield f"  trained on in step {visit.step:,} (epoch {visit.epoch}, row {visit.row})"
         if not self.visits:
@@ -77,6 +81,7 @@ def trained_on(
         visits,
         [visit for visit in found if loader.step <= visit.step < end],
         {name: first is not None and first < steps for name, steps in checkpoints.items()},
+        data.facts_of(document),
     )
 
 

@@ -75,6 +75,8 @@ def _facts(view: View, extent: Extent) -> Html:
         "place": place,
         "on the axis": f"{extent.start:,} to {extent.stop:,}",
     }
+    if extent.number is not None:
+        known |= {f"its {k}": v for k, v in view.data.facts_of(extent.number).items()}
     if view.site.tokenizer_error:
         known["text"] = view.site.tokenizer_error.splitlines()[0]
     elif view.site.tokenizer is None:

@@ -38,7 +38,6 @@ from tokenmill.preparation.workspace.target import Target, open_target
 from tokenmill.shards.manifest import Manifest, SourceEntry
 from tokenmill.text.inputs import units
 from tokenmill.text.inputs.open_input import TOKENS, Source
-from tokenmill.text.inputs.tables import pyarrow_for
 from tokenmill.tokens.tokenizer import note_if_slow
 
 
@@ -120,6 +119,8 @@ def choose_inputs(
 
 def check_facts(settings: Settings, sources: Sequence[Source]) -> None:
     """Refuse, before anything is read, to keep facts that there are not."""
+    from tokenmill.text.inputs.tables import pyarrow_for
+
     pyarrow_for("--facts and --keep: facts of documents are Parquet")
     plain = next((source.name for source in sources if source.kind == "text"), None)
     if settings.keep is not None and plain is not None:

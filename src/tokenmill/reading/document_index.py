@@ -8,6 +8,7 @@ document that a split cut) are one more document: every token belongs to exactly
 
 import itertools
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 import numpy as np
@@ -42,6 +43,22 @@ class Documents(ABC):
     def ranges(self, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the first token, and the one after the last, of each document."""
         return self._ends(documents - 1), self._ends(documents)
+
+    def edges(self, first: int, stop: int) -> np.ndarray:
+        """Return where the documents first .. stop-1 begin, and where the last of them ends."""
+        while self._before[self._num_counted] < stop and self._count_next():
+            pass
+        before = self._before[: self._num_counted + 1].tolist()
+        low = max(0, first - 1)  # ends of documents low .. stop-1
+        found = [np.zeros(int(first == 0), np.int64)]
+        for i in range(
+            bisect_right(before, low) - 1, min(bisect_left(before, stop), len(before) - 1)
+        ):
+            table = self._tables[i][max(0, low - before[i]) : max(0, stop - before[i])]
+            found.append(table + self._starts[i])
+        edges = np.concatenate(found)
+        is_whole = len(edges) == stop - first + 1
+        return edges if is_whole else np.append(edges, self._starts[-1])
 
     def at(self, position: int) -> int:
         """Return the document that holds the token at this position."""

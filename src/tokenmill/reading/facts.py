@@ -125,8 +125,7 @@ class Facts:
                 count = parquet.metadata.row_group(group).num_rows
                 if document < count:
                     (row,) = parquet.read_row_group(group).slice(document, 1).to_pylist()
-                    row["id"] = row["id"].hex()
-                    return {name: value for name, value in row.items() if value is not None}
+                    return {name: _plain(value) for name, value in row.items() if value is not None}
                 document -= count
         raise CorruptShardError(f"{file.open.file} has too few rows", hint="fetch this file again")
 
@@ -147,17 +146,16 @@ def _opened(file: FactsFile, texts: Sequence[str] = ()) -> Iterator[Any]:
             ) from error
 
 
+def _plain(value: Any) -> Any:
+    """Return a value as one that JSON has; bytes, such as those of an id, as hex."""
+    if isinstance(value, bytes):
+        return value.hex()
+    return value if isinstance(value, str | int | float) else str(value)
+
+
 def no_facts(path: object, why: str = "keeps no facts of its documents") -> FormatError:
     """Return the error for data that has none."""
     return FormatError(
         f"{path} {why}",
         hint="prepare its text again with --facts, or with --keep and the fields to keep",
     )
-
-
-def one_line_of(row: dict[str, Any]) -> str:
-    """Return facts in one line, as `crawl.jsonl row 17, url https://...`."""
-    known = {name: value for name, value in row.items() if name not in ("source", "row", "byte")}
-    place = next((f" {name} {row[name]:,}" for name in ("row", "byte") if name in row), "")
-    words = [f"{row['source']}{place}"] if "source" in row else []
-    return ", ".join([*words, *(f"{name} {value}" for name, value in known.items())])

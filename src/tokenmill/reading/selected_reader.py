@@ -38,7 +38,11 @@ def masks_of(data: Any, where: Any) -> Masks:
 
 def _mask_of(given: np.ndarray, num_documents: int) -> np.ndarray:
     """Return a mask of all documents, from one or from the numbers of documents."""
-    if given.dtype == bool and given.shape == (num_documents,):
+    if given.dtype == bool and given.ndim == 1:
+        if len(given) != num_documents:
+            raise ValueError(
+                f"where has {len(given):,} booleans, and the dataset {num_documents:,} documents"
+            )
         return given
     if given.dtype.kind not in "ui" or given.ndim != 1:
         raise ValueError(
@@ -96,10 +100,12 @@ def _ids_and_lengths(data: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     first = 0
     for batch in data.all_facts.batches(["id"]):
         column = batch["id"]
-        ids = np.frombuffer(column.buffers()[1], ">u8").reshape(-1, 2)[column.offset :][: len(column)]
-        starts, stops = data.document_ranges(np.arange(first, first + len(ids)))
+        ids = np.frombuffer(column.buffers()[1], ">u8").reshape(-1, 2)[column.offset :][
+            : len(column)
+        ]
+        edges = data.edges_of_documents(first, first + len(ids))
         first += len(ids)
-        yield ids.astype("<u8"), stops - starts
+        yield ids.astype("<u8"), np.diff(edges)
 
 
 def choose(data: Any, asked: object, masks: Callable[[], Masks]) -> "SelectedReader":
@@ -114,7 +120,10 @@ def choose(data: Any, asked: object, masks: Callable[[], Masks]) -> "SelectedRea
     identity = [data.fingerprint, *map(index_state, data.files), facts, asked]
     selection = select(data, identity, masks)
     if not selection.num_tokens:
-        raise ValueError(f"no document of {data.path} is chosen: a selection holds one at least")
+        raise FormatError(
+            f"no document of {data.path} ({data.split or 'all'}) is chosen by {asked!r:.200}",
+            hint="a selection holds one at least; data.facts() shows what there is",
+        )
     digest = hashlib.blake2b(f"{data.fingerprint} {selection.digest}".encode(), digest_size=16)
     file = TokenFile("", NAME, data.dtype, 0, 0, stated_hash=digest.hexdigest())
     file = replace(file, columns=data.files[0].columns)
@@ -273,7 +282,7 @@ class SelectedFacts(Facts):
 class _NoLimit:
     """Any id may be read."""
 
-    end_of_text = None
+    end_of_text: int | None = None
     comes_before = False
 
     def __init__(self, dtype: np.dtype[Any]) -> None:

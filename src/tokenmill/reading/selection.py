@@ -66,7 +66,7 @@ class Selection:
         return int(self.ends[-1]) if len(self.ends) else 0
 
     def spans_in_data(self, spans: Spans) -> Spans:
-        """Return spans of the new axis as spans of the dataset: one for each run that it touches."""
+        """Return spans of the new axis as spans of the dataset, one for each run they touch."""
         place, start = self.tables[:2]
         stop = spans.start + spans.length
         first = place.searchsorted(spans.start, side="right") - 1
@@ -144,19 +144,24 @@ def select(data: TokenAxis, identity: Sequence[object], masks: Callable[[], Mask
     return _open(path, key)
 
 
-def _write(file: IO[bytes], tables: IO[bytes], data: TokenAxis, masks: Masks) -> tuple[str, int, int]:
+def _write(
+    file: IO[bytes], tables: IO[bytes], data: TokenAxis, masks: Masks
+) -> tuple[str, int, int]:
     """Write all but the header; return its hash, and how many documents and runs there are."""
     file.write(bytes(_ALIGN))
     num_tokens, num_chosen, num_runs, first = 0, 0, 0, 0
     goes_on = False  # the document before is chosen
     for mask in masks:
-        starts, stops = data.document_ranges(np.arange(first, first + len(mask)))
-        lengths = (stops - starts)[mask]
+        if first + len(mask) > (data.num_documents or 0):
+            first += len(mask)
+            break
+        edges = data.edges_of_documents(first, first + len(mask))
+        lengths = np.diff(edges)[mask]
         ends = num_tokens + np.cumsum(lengths)
         file.write(ends.astype("<i8").data)
         (begins,) = (mask & ~np.concatenate([[goes_on], mask[:-1]])).nonzero()
         nth = np.cumsum(mask)[begins] - 1  # of the documents here
-        new = np.stack([ends[nth] - lengths[nth], starts[begins], num_chosen + nth, first + begins])
+        new = np.stack([ends[nth] - lengths[nth], edges[begins], num_chosen + nth, first + begins])
         tables.write(np.ascontiguousarray(new.T, "<i8").data)
         num_tokens = int(ends[-1]) if len(ends) else num_tokens
         num_chosen += len(ends)

@@ -191,6 +191,10 @@ class TokenAxis:
             raise IndexError(f"document {wrong[0]} of a dataset of {count} documents")
         return self._index().ranges(documents)
 
+    def edges_of_documents(self, first: int, stop: int) -> np.ndarray:
+        """Return where the documents first .. stop-1 begin, and where the last of them ends."""
+        return self._index().edges(first, stop)
+
     def document_at(self, position: int) -> int:
         """The document that holds the token at this position."""
         self._check_position(position, position)

@@ -270,7 +270,8 @@ def _is_in(scalars: list[Any], values: Any) -> Any:
     import pyarrow.compute as pc
 
     kind = values.type
-    if any(scalar.type != kind for scalar in scalars):  # a fraction, say, among whole numbers
+    # A fraction among whole numbers; and -0.0, which is in (0) but would not be found.
+    if pa.types.is_floating(kind) or any(scalar.type != kind for scalar in scalars):
         return functools.reduce(pc.or_kleene, [pc.equal(values, scalar) for scalar in scalars])
     found = pc.is_in(values, pa.array([scalar.as_py() for scalar in scalars], kind))
     return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))

@@ -18,9 +18,9 @@ from tokenmill.errors import SettingsMismatchError
 # Changing one of these makes another run; all others may change between stop and resume.
 SHAPES_THE_RUN = (
     "n_layer", "n_head", "n_embd", "block_size", "dropout", "vocab_size", "tokenizer", "documents",
-    "weights", "order", "rows", "begin_token", "fim_rate", "fim_spm_rate", "fim_ids", "drop_rate",
-    "replace_rate", "global_batch_size", "learning_rate", "min_learning_rate", "warmup_iters",
-    "decay_iters", "weight_decay", "beta1", "beta2", "grad_clip", "seed",
+    "where", "weights", "order", "rows", "begin_token", "fim_rate", "fim_spm_rate", "fim_ids",
+    "drop_rate", "replace_rate", "global_batch_size", "learning_rate", "min_learning_rate",
+    "warmup_iters", "decay_iters", "weight_decay", "beta1", "beta2", "grad_clip", "seed",
 )  # fmt: skip
 AT_LEAST_ONE = (
     "max_iters", "batch_size", "global_batch_size", "micro_batch_size", "block_size", "n_layer",
@@ -50,6 +50,8 @@ class TrainConfig:
     """Shares of the datasets of a mixture, such as web=0.7,code=0.3."""
     val_data_path: str | None = None
     """Token files to validate on; the last tenth of the training data when not given."""
+    where: str | None = None
+    """Train and validate on these documents alone, by their facts: "lang = 'en'"."""
     tokenizer: Any = None
     """Tokenizer of data that does not name its own; gpt2 when neither does."""
     dtype: Literal["uint16", "uint32", "int32", "uint8", "int64"] | None = None
@@ -260,6 +262,10 @@ class TrainConfig:
                 f"training reads from exactly one of {', '.join(SOURCES)}; {found}\n\n"
                 'hint: input_file="text.txt", or dataset_dir="data/corpus", or '
                 'train_data_path="train.npy" and val_data_path="val.npy"'
+            )
+        if self.where is not None and self.input_file is not None:
+            raise ValueError(
+                f"where={self.where!r} chooses documents of a dataset, and input_file is a text"
             )
         if (self.mixture is None) != (self.weights is None):
             missing = "weights" if self.weights is None else "mixture"

@@ -160,7 +160,8 @@ def _open(config: TrainConfig, path: str, split: str, say: Say = lambda text: No
 
     Not if the size of the vocabulary is another one: such ids can have any meaning.
     """
-    data = dataset.open(path, split, dtype=config.dtype, tokenizer=config.tokenizer)
+    how: dict[str, Any] = {"dtype": config.dtype, "where": config.where}
+    data = dataset.open(path, split, tokenizer=config.tokenizer, **how)
     tokenizer = data.tokenizer
     size = config.vocab_size or data.stated_vocab_size
     if tokenizer is not None and data.end_of_text_id is not None:
@@ -171,7 +172,7 @@ def _open(config: TrainConfig, path: str, split: str, say: Say = lambda text: No
         say(f"{path} does not name its tokenizer; taking its ids for those of gpt2 (--tokenizer)")
         tokenizer = load_tokenizer.load("gpt2")
     end = tokenizer.end_of_text_id if data.end_of_text_id is None else data.end_of_text_id
-    return dataset.open(path, split, dtype=config.dtype, tokenizer=tokenizer, end_of_text=end)
+    return dataset.open(path, split, tokenizer=tokenizer, end_of_text=end, **how)
 
 
 def _check_one_tokenizer(splits: dict[str, TokenDataset]) -> None:

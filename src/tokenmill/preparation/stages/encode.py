@@ -41,7 +41,6 @@ from tokenmill.text.reading.bad_input import (
     BadInputPlace,
 )
 from tokenmill.text.reading.chunks import EXAMPLES, Chunk, Edge
-from tokenmill.text.reading.kept_facts import KeptFacts, without
 from tokenmill.tokens.tokenizer import Tokenizer, count_literals
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
     from tokenmill.preparation.stages.long_documents import LongDocuments
     from tokenmill.preparation.stages.removals import Removal, RulesRecord
+    from tokenmill.text.reading.kept_facts import KeptFacts
 
 PARTS_FILE = "parts.json"
 SEAM_BYTES = 64 << 10  # of the next unit that are read at a time, in search of a cut
@@ -204,7 +204,7 @@ class UnitEncoder:
         full = [text for text in texts if not is_empty(text)]
         facts = chunk.kept and self._known(chunk.kept)
         if len(full) < len(texts):
-            facts = without(facts, [not is_empty(text) for text in texts])
+            facts = facts and facts.chosen(np.array([not is_empty(text) for text in texts]))
             for number, text in enumerate(texts):
                 if is_empty(text):
                     reason = self._encoder.drop_empty(had_text=number in chunk.shortened)
@@ -229,7 +229,7 @@ class UnitEncoder:
         if self._writer.num_tokens >= TOKENS_PER_FILE:
             self._close_part()
 
-    def _known(self, facts: KeptFacts) -> KeptFacts:
+    def _known(self, facts: "KeptFacts") -> "KeptFacts":
         """Facts whose sources are those of the plan, not those of the unit."""
         facts.origins["source"] += self._plan.units[self._encoder.unit].source
         return facts

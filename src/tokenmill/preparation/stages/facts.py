@@ -19,7 +19,6 @@ from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layou
 from tokenmill.preparation.stages.encode import encoded_units, load_parts
 from tokenmill.preparation.stages.token_inputs import open_split
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.reading.facts import Facts
 from tokenmill.shards.facts_file import NAME, FactsFileWriter, common_types
 from tokenmill.shards.manifest import Manifest
 from tokenmill.text.reading.kept_facts import KeptFacts
@@ -61,7 +60,7 @@ def documents_of(plan: Plan, layout: Layout, split: str) -> Iterator[tuple[int, 
             yield number, which
 
 
-def _previous(plan: Plan, split: str) -> tuple[str, Facts | None, Any]:
+def _previous(plan: Plan, split: str) -> tuple[str, Any, Any]:
     """Return the name of the new file; and of the dataset that is added to, the facts of this
     split, if it has it, and an empty table with the types of what it keeps."""
     manifest = Manifest.parse((plan.workspace.root / PREVIOUS_FILE).read_bytes())

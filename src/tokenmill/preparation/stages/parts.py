@@ -15,16 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenmill import kernel
-from tokenmill.base.arrow import from_streams, to_stream
 from tokenmill.base.atomic import new_file
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.text.cleaning.dedup import HASH, hash_all
-from tokenmill.text.reading.kept_facts import ORIGIN, KeptFacts
+
+if TYPE_CHECKING:  # imported where facts are kept
+    from tokenmill.text.reading.kept_facts import KeptFacts
 
 TOKENS_PER_FILE = 16 << 20
 ROW = np.dtype([("length", "<u8"), ("hash", HASH)])
@@ -77,8 +78,11 @@ class Part:
         path = plan.workspace.path(FOLDER, f"{self.name}.rows")
         return np.memmap(path, ROW, mode="r", shape=(self.num_documents,))
 
-    def facts(self, plan: Plan) -> KeptFacts:
+    def facts(self, plan: Plan) -> "KeptFacts":
         """The facts of its documents, mapped; they are kept under the name of its first file."""
+        from tokenmill.base.arrow import from_streams
+        from tokenmill.text.reading.kept_facts import ORIGIN, KeptFacts
+
         origins = plan.workspace.path(FOLDER, self.name + ORIGINS)
         values = plan.workspace.path(FOLDER, self.name + VALUES)
         mapped = np.memmap(values, np.uint8, "r") if plan.settings.keep else b""
@@ -147,7 +151,7 @@ class PartWriter(TokenWriter):
         ids: np.ndarray,
         ends: np.ndarray,
         values: Values = NO_COLUMNS,
-        facts: KeptFacts | None = None,
+        facts: "KeptFacts | None" = None,
     ) -> None:
         """Append documents encoded one after another; `ends` says where each ends in `ids`.
 
@@ -188,10 +192,10 @@ class FactsWriter(ExitStack):
         paths = [plan.workspace.path(FOLDER, name + suffix) for suffix in suffixes]
         self._origins, *self._values = [self.enter_context(new_file(path)) for path in paths]
 
-    def write(self, facts: KeptFacts) -> None:
+    def write(self, facts: "KeptFacts") -> None:
         self._origins.write(facts.origins.data)
         for file in self._values:
-            file.writelines(map(to_stream, facts.values))
+            file.writelines(facts.streams())
 
 
 def fact_files(plan: Plan, parts: Iterable[Part]) -> list[str]:

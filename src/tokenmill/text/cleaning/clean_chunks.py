@@ -22,7 +22,6 @@ from tokenmill.text.cleaning.line_work import (
 )
 from tokenmill.text.reading.bad_input import BadInputPlace
 from tokenmill.text.reading.chunks import EXAMPLES, Chunk, Edge
-from tokenmill.text.reading.kept_facts import KeptFacts
 
 SHOWN_CHARACTERS = 60
 
@@ -183,7 +182,10 @@ def read_kept(file: IO[bytes], known: dict[str, Any]) -> CleanChunk | None:
     facts["places"] = [BadInputPlace(**place) for place in facts["places"]]
     found = np.frombuffer(numbers, dtype).astype(np.int64)
     lines = Lines(whole, found[: known["num_lines"]], found[known["num_lines"] :])
-    facts["kept"] = KeptFacts.from_bytes(kept) if kept else None
+    if kept:
+        from tokenmill.text.reading.kept_facts import KeptFacts
+
+        facts["kept"] = KeptFacts.from_bytes(kept)
     return CleanChunk(Chunk([], **facts), lines, {})
 
 

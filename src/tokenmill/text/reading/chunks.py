@@ -15,11 +15,11 @@ from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.bad_input import BadInputPlace, NotReadableError
 from tokenmill.text.reading.document_rules import ByParagraph, BySeparator, DocumentRule
-from tokenmill.text.reading.kept_facts import KeptFacts, KeptFields, without
 from tokenmill.text.reading.text_fields import TextFields
 
 if TYPE_CHECKING:
     from tokenmill.text.filters.rule import Removed
+    from tokenmill.text.reading.kept_facts import KeptFacts, KeptFields
 
 MAX_DOCUMENT_BYTES = 256 << 20
 EXAMPLES = 3  # of lines that were changed or left out
@@ -81,8 +81,12 @@ class ReadRules:
         return TextFields(self.text_field)
 
     @cached_property
-    def kept_fields(self) -> KeptFields | None:
-        return None if self.keep is None else KeptFields(self.keep)
+    def kept_fields(self) -> "KeptFields | None":
+        if self.keep is None:
+            return None
+        from tokenmill.text.reading.kept_facts import KeptFields
+
+        return KeptFields(self.keep)
 
     def document_rule(self) -> DocumentRule:
         """The rule for documents in text files."""
@@ -133,7 +137,7 @@ class Chunk:
     """The first of these lines, to be shown."""
     shortened: set[int] = field(default_factory=set)
     """Numbers of the texts that lost lines so."""
-    kept: KeptFacts | None = None
+    kept: "KeptFacts | None" = None
     """Facts of each text, if they are kept."""
     texts_by_source: dict[int, int] = field(default_factory=dict)
     """Texts read so far of each of several files, those that rules dropped included."""
@@ -192,7 +196,7 @@ class Chunk:
     def keep_only(self, stays: list[bool]) -> None:
         """Leave out the texts for which `stays` is False, and their facts."""
         self.texts = list(compress(self.texts, stays))
-        self.kept = without(self.kept, stays)
+        self.kept = self.kept and self.kept.chosen(np.array(stays, bool))
         if self.numbers is not None:
             self.numbers = self.numbers[stays]
 
@@ -213,7 +217,8 @@ class Chunk:
         whole = texts[len(first) : len(texts) - len(last)]
         place = np.arange(len(texts))
         is_first, is_last = place < len(first), place >= len(texts) - len(last)
-        facts = [without(self.kept, some) for some in (is_first, ~is_first & ~is_last, is_last)]
+        parts = (is_first, ~is_first & ~is_last, is_last)
+        facts = [self.kept and self.kept.chosen(part) for part in parts]
         yield replace(self, texts=first or whole, open=Edge.NONE, kept=facts[0 if first else 1])
         if first and whole:
             yield Chunk(whole, kept=facts[1])
@@ -239,6 +244,8 @@ class RowReader:
         """
         chunk = self.chunk
         if self.rules.keeps_facts:
+            from tokenmill.text.reading.kept_facts import KeptFacts
+
             values = (values_of(self._numbers),) if self.rules.keep and values_of else ()
             chunk.kept = KeptFacts.at(self._numbers, values)
         chunk.drop_empty()

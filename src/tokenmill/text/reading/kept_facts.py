@@ -4,7 +4,7 @@ Origins are a NumPy table. Values are Arrow record batches, each with types of i
 here decides nothing, since other units may hold other types; shards/facts_file.py finds one type.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,11 @@ class KeptFacts:
     def to_bytes(self) -> bytes:
         """Return all, for `from_bytes`; never empty."""
         size = len(self.origins).to_bytes(8, "little")
-        return b"".join([size, self.origins.tobytes(), *map(to_stream, self.values)])
+        return b"".join([size, self.origins.tobytes(), *self.streams()])
+
+    def streams(self) -> Iterator[bytes]:
+        """Yield the values as Arrow IPC streams."""
+        return map(to_stream, self.values)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "KeptFacts":
@@ -119,8 +123,3 @@ def _find(row: Any, path: str) -> Any:
     for part in path.split("."):
         row = row.get(part) if isinstance(row, dict) else None
     return row
-
-
-def without(facts: KeptFacts | None, which: np.ndarray | list[bool]) -> KeptFacts | None:
-    """Return the facts of those documents for which `which` is True; None if none are kept."""
-    return None if facts is None else facts.chosen(np.asarray(which, np.bool_))

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -20,7 +20,9 @@ from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.chunks import Chunk, ReadRules
 from tokenmill.text.reading.cut_pieces import DocumentPieces, pieces_of
 from tokenmill.text.reading.document_rules import BySeparator
-from tokenmill.text.reading.kept_facts import KeptFacts
+
+if TYPE_CHECKING:  # imported where facts are kept
+    from tokenmill.text.reading.kept_facts import KeptFacts
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -76,8 +78,10 @@ def _facts(
     numbers: np.ndarray,
     rows: list[Any],
     lines_before: int,
-) -> KeptFacts:
+) -> "KeptFacts":
     """Return the facts of documents; `numbers` are their lines in these pieces, from 1."""
+    from tokenmill.text.reading.kept_facts import KeptFacts
+
     values: tuple[Any, ...] = ()
     if rules.kept_fields is not None:
 

@@ -12,7 +12,6 @@ from tokenmill.text.reading import bad_input
 from tokenmill.text.reading.chunks import Chunk, ReadRules
 from tokenmill.text.reading.cut_pieces import DocumentPieces, pieces_of
 from tokenmill.text.reading.document_rules import DocumentRule
-from tokenmill.text.reading.kept_facts import KeptFacts
 
 
 def read_text(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
@@ -26,6 +25,8 @@ def read_text(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         for at in pieces.too_large:
             chunk.leave_out(bad_input.TOO_LARGE, "byte", at)
         if rules.keeps_facts:
+            from tokenmill.text.reading.kept_facts import KeptFacts
+
             chunk.kept = KeptFacts.at(_places(pieces, documents))
         _check_utf8(chunk, pieces, source, rules)
         chunk.drop_empty()
@@ -52,8 +53,12 @@ def read_small_file(source: Source, most: int, *, keeps_facts: bool) -> Chunk | 
     characters, at = bad_input.scan_utf8(text, len(text))
     if found != (source.size, source.size, source.mtime_ns) or at >= 0:
         return None
-    kept = KeptFacts.at([0]) if keeps_facts else None
-    return Chunk([text], bytes_in=len(text), characters=characters, kept=kept)
+    chunk = Chunk([text], bytes_in=len(text), characters=characters)
+    if keeps_facts:
+        from tokenmill.text.reading.kept_facts import KeptFacts
+
+        chunk.kept = KeptFacts.at([0])
+    return chunk
 
 
 def _check_utf8(chunk: Chunk, pieces: DocumentPieces, source: Source, rules: ReadRules) -> None:
