@@ -17,7 +17,7 @@ def identifier():
     """The model of py3langid, with probabilities that add up to one."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_pickled_model(MODEL_FILE, norm_probs=True)
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def english(documents: Documents) -> Mapped:

@@ -52,7 +52,7 @@ class Details:
     """Replace addresses in the text: email, ip, or email,ip."""
     filter: str | None = None
     """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
-    filter_config: str | Mapping[str, Any] | None = None
+    filter_config: str | Mapping[str, Mapping[str, Any]] | None = None
     """Thresholds of filters that are not as in their papers: {"length": {"min_characters": 100}},
     or the path of a file of JSON with the same."""
     document_is: Literal["file", "line", "paragraph"] | None = None
