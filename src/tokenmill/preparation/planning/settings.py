@@ -77,7 +77,7 @@ class Details:
     """Fields of test items that are looked for; by default those named as questions and answers."""
     on_contaminated: Literal["drop", "cut", "mark"] | None = None
     """What to do about documents that hold a test item; by default they are dropped."""
-    filter_config: str | Mapping[str, Any] | None = None
+    filter_config: str | Mapping[str, Mapping[str, Any]] | None = None
     """Thresholds of filters that are not as in their papers: {"length": {"min_characters": 100}},
     or the path of a file of JSON with the same."""
     document_is: Literal["file", "line", "paragraph"] | None = None
