@@ -44,7 +44,13 @@ import numpy as np
 
 from tokenmill.base.suggest import one_of
 
-FILTERS = {"length": "length.Length"}
+FILTERS = {
+    "length": "length.Length",
+    "gopher_quality": "gopher_quality.GopherQuality",
+    "gopher_repetition": "gopher_repetition.GopherRepetition",
+    "c4": "c4.C4",
+    "fineweb": "fineweb.Fineweb",
+}
 """The filters by name: module and class in this room."""
 REMOVED = np.dtype(
     [
