@@ -11,7 +11,7 @@ import click
 
 from tokenmill.cli import flags
 from tokenmill.cli.flags import switch, value
-from tokenmill.cli.outcome import Outcome, OutcomeCommand, note
+from tokenmill.cli.outcome import Outcome, OutcomeCommand, in_flags, note
 
 if TYPE_CHECKING:
     from tokenmill.dataset import TokenDataset
@@ -33,7 +33,20 @@ limit_option = value("--limit", "N", "Tokens of an excerpt", default=2000, type=
 @click.argument("number", type=flags.position, default=0, metavar="[N]")
 @limit_option
 @show_options
-def document(path: str, number: int, limit: int, **options: Any) -> Outcome:
+@switch("--removed", "Print documents that rules left out, instead, and what was kept")
+@value("--why", "RULE", "With --removed: left out by this rule, such as c4, or 'c4: reason'")
+@value("--count", "N", "With --removed: how many documents", default=10, type=flags.count)
+@value("--inputs", "DIR", "With --removed: folder of the inputs, read again", default=".")
+def document(
+    path: str,
+    number: int,
+    limit: int,
+    removed: bool,
+    why: str | None,
+    count: int,
+    inputs: str,
+    **options: Any,
+) -> Outcome:
     """Print document N of the data at PATH as text, by default the first.
 
     The edges of tokens and the end of the document are visible. Data that does not know its
@@ -46,13 +59,24 @@ def document(path: str, number: int, limit: int, **options: Any) -> Outcome:
         tokenmill show tokens data/corpus 1000:1100 --split val --ids
         tokenmill show batch data/corpus 1000 --batch_size 8 --block_size 1024 --seed 0
         tokenmill show text data/corpus "never seen again"
+        tokenmill show --removed --why length data/corpus
     """
+    if removed:
+        return _removed(path, limit, why=why, count=count, inputs=inputs)
     from tokenmill.look.show import show_document, show_tokens
 
     data = _open(path, options)
     if data.knows_documents or number:
         return _outcome([show_document(data, number, limit=limit)], **options)
     return _outcome([show_tokens(data, 0, data.num_tokens, limit=limit)], **options)
+
+
+def _removed(path: str, limit: int, **options: Any) -> Outcome:
+    from tokenmill.look.removed_documents import removed_documents, to_text
+
+    found = removed_documents(path, **options)
+    lines = (in_flags(line) for line in to_text(found, options["inputs"], limit))
+    return Outcome([each.to_json() for each in found], results=lines)
 
 
 @click.command(cls=OutcomeCommand)

@@ -3,8 +3,8 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Unpack
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from tokenmill.text.reading.chunks import Chunk, Edge
 from tokenmill.text.reading.read import read_unit
 from tokenmill.tokens.bytes_and_chars import CharsTokenizer
 from tokenmill.tokens.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from tokenmill.preparation.estimate_rules import RuleEstimate
 
 SHARE = 0.01
 HASH_BYTES = 24  # of a line or document that is compared
@@ -59,6 +62,8 @@ class Estimate:
     seconds: float
     workers: int
     compress: str | None = None
+    rules: "list[RuleEstimate]" = field(default_factory=list)
+    """What each rule would do to the documents that were read, had it been the only one."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -75,6 +80,7 @@ class Estimate:
                 f"duplicates  at least {self.duplicates:.1%} (repeated within what was read; "
                 "with more, there are fewer tokens)",
                 f"time        about {self.seconds:,.0f} s with {plural(self.workers, 'worker')}",
+                *(line for rule in self.rules for line in rule.lines()),
             ]
         )
 
@@ -119,6 +125,7 @@ def estimate(
         seconds=seconds * bytes_in / max(1, bytes_sampled) / workers,
         workers=workers,
         compress=asked.compress,
+        rules=sample.rules,
     )
 
 
@@ -150,6 +157,7 @@ class _Sample:
         self.compared = 0
         self._long_line = settings.long_line if settings.dedup == "lines" else None
         self._seen: set[tuple[int, int]] = set()
+        self.rules: list[RuleEstimate] = []
         if tokenizer is not None:
             tokenizer.encode_batch([b"Loading takes the same time whatever the input."])
 
@@ -164,7 +172,8 @@ class _Sample:
         """Read one unit; of a file that is one unit, its beginning."""
         counts = self.by_kind[_kind(source)]
         for chunk in self._chunks(source, unit):
-            clean = clean_chunk(chunk, normalize=self.settings.clean, long_line=self._long_line)
+            normalize = self.settings.clean and not self.settings.has_rules
+            clean = clean_chunk(chunk, normalize=normalize, long_line=self._long_line)
             compared = self.compared
             texts, are_new = self._first_seen(clean)
             encoder = self.tokenizer or CharsTokenizer.learn(texts)
@@ -207,11 +216,16 @@ class _Sample:
         return stays + self.work_bytes(expected) + max(kept_text, disk_bytes)
 
     def _chunks(self, source: Source, unit: Unit) -> Iterator[Chunk]:
-        cuts = self.tokenizer.cuts if self.tokenizer else None
+        cuts = self.tokenizer.cuts if self.tokenizer and not self.settings.has_rules else None
         rules = replace(self.settings.read_rules, cuts=cuts, chunk_bytes=STRIDE_BYTES)
         bytes_left = WHOLE_FILE_BYTES if source.compression else 2 * STRIDE_BYTES
         for chunk in read_unit(source, unit, rules):
-            yield chunk
+            if self.settings.has_rules:
+                from tokenmill.preparation.estimate_rules import judge
+
+                yield judge(self.settings, source, chunk, self.rules)
+            else:
+                yield chunk
             bytes_left -= chunk.bytes_in
             if bytes_left <= 0:
                 return

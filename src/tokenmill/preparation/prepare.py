@@ -233,10 +233,14 @@ def publish(plan: Plan, target: Target, outcome: PreparationOutcome) -> Summary:
     check_accounts(plan, outcome)
     known_sources: Sequence[SourceEntry] = ()
     notes = note_if_slow(plan.tokenizer) + outcome.notes(plan)
+    if plan.settings.map is not None:
+        from tokenmill.preparation.stages.removed_record import slow_map
+
+        notes += [note] if (note := slow_map(plan)) else []
     if target.previous is not None:
         known_sources = existing_dataset.all_sources(target)
         notes = existing_dataset.notes_on_known_inputs(known_sources, plan) + notes
-    manifest = commit(plan, target.previous, known_sources, outcome)
+    manifest = commit(plan, target.previous, known_sources, outcome, target.read_file)
     summary = Summary.of(target.name, manifest, notes)
     summary.bad_input = outcome.bad_input
     summary.repeated_lines = outcome.repeated_lines

@@ -1,7 +1,7 @@
 """What a preparation is asked to do: `Settings` may change bytes of the result, `Run` may not."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypedDict
@@ -13,7 +13,7 @@ from tokenmill.shards.manifest import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
 UNIT_BYTES = 32 << 20
-_ONLY_IF_GIVEN = ("gitignore", "filter", "filter_config")
+_ONLY_IF_GIVEN = ("gitignore", "map", "mask", "filter", "filter_config")
 """Settings that a manifest has only where they are used."""
 
 
@@ -29,7 +29,6 @@ class SettingsKeywords(TypedDict, total=False):
     compress: str | None
     clean: bool
     dedup: Literal["none", "lines", "documents"]
-    filter: str | None
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
@@ -47,6 +46,12 @@ class Details:
     or a regular expression."""
     dedup_min_chars: int | None = None
     """Lines with fewer characters are never duplicates; by default 16."""
+    map: str | Callable[..., Any] | None = None
+    """Function that changes documents or drops them, or its name: package.module:function."""
+    mask: str | None = None
+    """Replace addresses in the text: email, ip, or email,ip."""
+    filter: str | None = None
+    """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
     filter_config: str | Mapping[str, Any] | None = None
     """Thresholds of filters that are not as in their papers: {"length": {"min_characters": 100}},
     or the path of a file of JSON with the same."""
@@ -106,9 +111,14 @@ class Settings:
     """Lines with fewer characters are never duplicates."""
 
     # Filters
+    map: Any = None
+    """Give documents to a function of yours, package.module:function, which changes or drops
+    them."""
+    mask: str | None = None
+    """Replace addresses in the text: email, ip, or email,ip."""
     filter: str | None = None
     """Leave out documents by these filters, in this order, such as gopher_quality,c4."""
-    filter_config: str | Mapping[str, Any] | None = None
+    filter_config: Any = None
     """File of JSON with thresholds of filters that are not as in their papers, such as
     {"length": {"min_characters": 100}}; or this JSON itself."""
 
@@ -141,6 +151,14 @@ class Settings:
             from tokenmill.tokens.given_tokenizer import name_of
 
             object.__setattr__(self, "tokenizer", name_of(self.tokenizer, self.end_of_text))
+        if self.map is not None:
+            from tokenmill.text.filters import map_function
+
+            object.__setattr__(self, "map", map_function.name_of(self.map))
+        if self.mask is not None:
+            from tokenmill.text.filters.mask import kinds_of
+
+            object.__setattr__(self, "mask", ",".join(kinds_of(self.mask)))
         if self.filter is not None or self.filter_config is not None:
             from tokenmill.text.filters.filter_config import checked_filters
 
@@ -156,7 +174,7 @@ class Settings:
     @property
     def has_rules(self) -> bool:
         """True if documents may be left out, or changed, one by one or after all were seen."""
-        return self.filter is not None
+        return any(rule is not None for rule in (self.map, self.mask, self.filter))
 
     @cached_property
     def read_rules(self) -> ReadRules:

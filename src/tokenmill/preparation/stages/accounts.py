@@ -15,7 +15,7 @@ from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.decide import DROPPED, Decided
 from tokenmill.preparation.stages.encode import encoded_units, load_parts
-from tokenmill.preparation.stages.parts import split_of
+from tokenmill.preparation.stages.parts import Part, split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.shards.manifest import Manifest, ShardEntry, SplitEntry
 from tokenmill.text.inputs.open_input import printable
@@ -126,10 +126,8 @@ def _make_accounts(
     """What went in, and what became of it; `dropped` before documents were compared."""
     duplicates = decided.documents[:, DROPPED].tolist()
     for part, number in zip(load_parts(plan.workspace.out_dir), duplicates, strict=True):
-        if number and plan.settings.dedup == "documents":
-            dropped[DUPLICATE] += number
-        elif number:
-            dropped[HELD_OUT if split_of(plan, part) is None else IN_TRAIN] += number
+        if number:
+            dropped[why_dropped(plan, part)] += number
     tokens_dropped = int(decided.tokens[:, DROPPED].sum())
     accounts = {
         "bytes_in": counts["bytes_in"],
@@ -151,6 +149,13 @@ def _make_accounts(
     accounts["tokens_written"] = int(decided.tokens.sum()) - tokens_dropped
     accounts["tokens_dropped"] = tokens_dropped
     return accounts
+
+
+def why_dropped(plan: Plan, part: Part) -> str:
+    """Return the reason for which documents of a part are dropped when all were compared."""
+    if plan.settings.dedup == "documents":
+        return DUPLICATE
+    return HELD_OUT if split_of(plan, part) is None else IN_TRAIN
 
 
 def check_accounts(plan: Plan, outcome: PreparationOutcome) -> None:

@@ -101,7 +101,7 @@ def cleaned_text(plan: Plan, unit: int, lines: Search | None) -> Iterator[Chunk]
 
 
 def _note_left(chunk: Chunk) -> Chunk:
-    chunk.left["dedup lines"] = (len(chunk.texts), sum(map(len, chunk.texts)))
+    chunk.left["dedup lines"] = (len(chunk.texts), sum(map(len, chunk.texts)), 0.0)
     return chunk
 
 

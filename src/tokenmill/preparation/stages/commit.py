@@ -6,7 +6,7 @@ import re
 import shlex
 import urllib.parse
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,10 @@ def commit(
     previous: Manifest | None,
     known_sources: Sequence[SourceEntry],
     outcome: PreparationOutcome,
+    read: Callable[[str], bytes],
 ) -> Manifest:
-    """Write tokenizer, card, manifest; `known_sources` are those of the dataset added to."""
+    """Write tokenizer, card, manifest; `known_sources` are those of the dataset added to, whose
+    small files `read` gives."""
     out = plan.workspace.out_dir
     state = (plan.workspace.root / "tokenizer.json").read_bytes()
     sources = list(known_sources)
@@ -57,7 +59,8 @@ def commit(
     if plan.settings.has_rules:
         from tokenmill.preparation.stages.removed_record import write_record
 
-        record = write_record(plan, previous, len(known_sources))
+        old = b"" if previous is None or not previous.removed else read(previous.removed.file)
+        record = write_record(plan, previous, len(known_sources), old)
         manifest = replace(manifest, removed=record)
     manifest = replace(manifest, sources=tuple(sources), sources_file=None)
     if len(sources) > MOST_LISTED:

@@ -7,6 +7,7 @@ receipt of the task that found it, with `write_removed`. Whoever encodes the uni
 `RulesRecord` of everything that was left out, by whatever rule.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -62,20 +63,19 @@ def _without(chunk: Chunk, removal: Removal, rows: np.ndarray) -> Chunk:
     numbers = chunk.numbers
     is_here = np.isin(rows["number"], numbers)
     is_left = ~np.isin(numbers, rows["number"])
-    texts = [chunk.texts[at] for at in np.flatnonzero(is_left).tolist()]
     reasons = tuple(f"{removal.name}: {reason}" for reason in removal.reasons)
     removed = Removed(rows[is_here], reasons)
     dropped = dict(chunk.dropped)
     for reason, number in removed.counts().items():
         dropped[reason] = dropped.get(reason, 0) + number
-    return replace(
+    left = replace(
         chunk,
-        texts=texts,
-        numbers=numbers[is_left],
         removed=removed if chunk.removed is None else chunk.removed + removed,
         dropped=dropped,
-        left={**chunk.left, removal.name: (len(texts), sum(map(len, texts)))},
     )
+    left.keep_only(is_left.tolist())
+    left.left = {**chunk.left, removal.name: (len(left.texts), sum(map(len, left.texts)), 0.0)}
+    return left
 
 
 class RulesRecord:
@@ -93,6 +93,8 @@ class RulesRecord:
         self._reasons = NONE_REMOVED
         self._changed = Counter[str]()
         self._left: dict[str, Counter[str]] = {}
+        self._seconds: dict[str, float] = {}
+        self._started = time.perf_counter()
         self._texts: dict[int, int] = {}
 
     def add(self, chunk: Chunk) -> None:
@@ -101,9 +103,10 @@ class RulesRecord:
             self._write(chunk.removed)
         self._changed.update(chunk.changed)
         self._texts.update(chunk.texts_by_source)
-        for step, (documents, num_bytes) in chunk.left.items():
+        for step, (documents, num_bytes, seconds) in chunk.left.items():
             left = self._left.setdefault(step, Counter())
             left.update(documents=documents, bytes=num_bytes)
+            self._seconds[step] = self._seconds.get(step, 0.0) + seconds
 
     def keep(self, numbers: np.ndarray) -> None:
         """Note documents that are encoded."""
@@ -128,4 +131,6 @@ class RulesRecord:
             "changed": dict(self._changed),
             "left": {step: dict(counts) for step, counts in self._left.items()},
             "texts": list(self._texts.values()),
+            "seconds": self._seconds,
+            "all_seconds": time.perf_counter() - self._started,
         }

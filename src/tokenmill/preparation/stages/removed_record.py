@@ -12,7 +12,7 @@ found, or null. `where` is a source; or the name of a shard of the dataset that 
 has that. Lines are in the order of the input.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -22,15 +22,16 @@ import xxhash
 
 from tokenmill.base.atomic import new_file
 from tokenmill.preparation.planning.plan import Plan
+from tokenmill.preparation.stages.accounts import why_dropped
 from tokenmill.preparation.stages.decide import DROPPED, decisions_on, load_layout
 from tokenmill.preparation.stages.encode import EncodedUnit, encoded_units, load_parts
 from tokenmill.preparation.stages.parts import FOLDER
 from tokenmill.shards.manifest import FileEntry, Manifest
-from tokenmill.text.filters.rule import NOTHING, REMOVED, in_shard
-from tokenmill.text.reading.bad_input import DUPLICATE
+from tokenmill.text.filters.rule import NONE_REMOVED, NOTHING, REMOVED, Removed, in_shard
 
 NAME = "removed.jsonl"
 _ROWS_AT_ONCE = 1 << 16
+_WORTH_A_NOTE = 0.1
 
 
 def rule_accounts(plan: Plan) -> dict[str, dict[str, int]]:
@@ -45,17 +46,36 @@ def rule_accounts(plan: Plan) -> dict[str, dict[str, int]]:
     return {name: dict(counter) for name, counter in counts.items()}
 
 
-def write_record(plan: Plan, previous: Manifest | None, num_known: int) -> FileEntry:
-    """Write the list of all documents that were left out; `num_known` sources were there before."""
+def slow_map(plan: Plan) -> str | None:
+    """Return a sentence about the time that the user's function took, if that is much."""
+    seconds = all_seconds = 0.0
+    for unit in encoded_units(plan):
+        if unit.rules:
+            seconds += unit.rules["seconds"].get("map", 0.0)
+            in_rules = sum(unit.rules["seconds"].values())
+            all_seconds += max(unit.rules["all_seconds"], in_rules)
+    share = seconds / max(all_seconds, 1e-9)
+    if share < _WORTH_A_NOTE:
+        return None
+    return (
+        f"the function {plan.settings.map} took {share:.0%} of the time of reading, rules and "
+        f"encoding ({seconds:,.1f} s of {all_seconds:,.1f} s, over all workers)"
+    )
+
+
+def write_record(plan: Plan, previous: Manifest | None, num_known: int, before: bytes) -> FileEntry:
+    """Write the list of all documents that were left out.
+
+    In the dataset that is added to were `num_known` sources, and `before` is its own list.
+    """
     units = list(encoded_units(plan))
     places = _Places(plan, units, previous, num_known)
     out = plan.workspace.out_dir
-    old = None
-    names: list[str] = []
-    if previous is not None and previous.removed is not None:
-        old = open(out / previous.removed.file, "rb")  # noqa: SIM115
-        names = orjson.loads(old.readline())["reasons"]
-    added = {DUPLICATE, *(reason for unit in units for reason in unit.rules.get("reasons", []))}
+    header, _, old = before.partition(b"\n")
+    names: list[str] = orjson.loads(header)["reasons"] if header else []
+    late = _dropped_late(plan)
+    added = {reason for unit in units for reason in unit.rules.get("reasons", [])}
+    added |= {reason for some in late.values() for removed in some for reason in removed.reasons}
     names += sorted(added - set(names))
     scratch = plan.workspace.root / NAME
     digest = xxhash.xxh3_128()
@@ -66,14 +86,11 @@ def write_record(plan: Plan, previous: Manifest | None, num_known: int) -> FileE
 
     with new_file(scratch) as file:
         write(file, orjson.dumps({"reasons": names}) + b"\n")
-        while old is not None and (data := old.read(_ROWS_AT_ONCE)):
-            write(file, data)
+        write(file, old)
         for number, unit in enumerate(units):
-            for rows in _removed_from(plan, number, unit, names):
+            for rows in _removed_from(plan, number, unit, late.get(number, []), names):
                 write(file, places.lines(number, rows))
         num_bytes = file.tell()
-    if old is not None:
-        old.close()
     name = f"{plan.folder}removed-{digest.hexdigest()[:16]}.jsonl"
     (out / plan.folder).mkdir(parents=True, exist_ok=True)
     scratch.replace(out / name)
@@ -81,38 +98,40 @@ def write_record(plan: Plan, previous: Manifest | None, num_known: int) -> FileE
 
 
 def _removed_from(
-    plan: Plan, number: int, unit: EncodedUnit, names: list[str]
+    plan: Plan, number: int, unit: EncodedUnit, late: list[Removed], names: list[str]
 ) -> Iterator[np.ndarray]:
     """Yield what was left out of a unit, by number; reasons are positions in `names`."""
     if not unit.rules:
         return
+    together = Removed(NONE_REMOVED.rows, tuple(names))
     rows = np.fromfile(plan.workspace.path(FOLDER, f"{number}.removed"), REMOVED)
-    codes = np.array([names.index(reason) for reason in unit.rules["reasons"]], np.uint16)
-    if len(rows):
-        rows["reason"] = codes[rows["reason"]]
-    if plan.settings.dedup == "documents":
-        rows = np.concatenate((rows, _duplicates_in(plan, number, names.index(DUPLICATE))))
-    rows = np.sort(rows, order="number")
+    for removed in (Removed(rows, tuple(unit.rules["reasons"])), *late):
+        together += removed
+    rows = np.sort(together.rows, order="number")
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         yield rows[start : start + _ROWS_AT_ONCE]
 
 
-def _duplicates_in(plan: Plan, unit: int, reason: int) -> np.ndarray:
-    """The documents of a unit that were found to be duplicates after all were encoded."""
+def _dropped_late(plan: Plan) -> dict[int, list[Removed]]:
+    """What was left out after all documents were encoded, by unit: those that are repeated."""
+    found = defaultdict[int, list[Removed]](list)
+    if not plan.compares_documents:
+        return found
     layout = load_layout(plan.workspace.out_dir)
-    numbers = np.fromfile(plan.workspace.path(FOLDER, f"{unit}.numbers"), "<u4")
-    decided = [np.empty(0, np.bool_)]
-    for part, described in enumerate(load_parts(plan.workspace.out_dir)):
-        if described.files[0].unit == unit:
-            decisions = decisions_on(plan, part, layout.repeated, by_hash=layout.by_hash)
-            decided.append(decisions == DROPPED)
-    dropped = numbers[np.concatenate(decided)]
-    rows = np.zeros(len(dropped), REMOVED)
-    rows["number"] = dropped
-    rows["reason"] = reason
-    rows["value"] = np.nan
-    rows["kept_in"] = NOTHING
-    return rows
+    first = Counter[int]()  # encoded documents of the unit in earlier parts
+    for number, part in enumerate(load_parts(plan.workspace.out_dir)):
+        unit = part.files[0].unit
+        decisions = decisions_on(plan, number, layout.repeated, by_hash=layout.by_hash)
+        dropped = np.flatnonzero(decisions == DROPPED) + first[unit]
+        first[unit] += part.num_documents
+        rows = np.zeros(len(dropped), REMOVED)
+        numbers = np.fromfile(plan.workspace.path(FOLDER, f"{unit}.numbers"), "<u4")
+        rows["number"] = numbers[dropped]
+        rows["value"] = np.nan
+        rows["kept_in"] = NOTHING
+        if len(rows):
+            found[unit].append(Removed(rows, (why_dropped(plan, part),)))
+    return found
 
 
 class _Places:

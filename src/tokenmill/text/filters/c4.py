@@ -86,8 +86,8 @@ class C4(Rule):
         counts = np.empty((len(batch), _COLUMNS), np.int64)
         if kernel.compiled is None:
             texts = []
-            for number, text in enumerate(batch.texts):
-                lines, counts[number] = self.clean(text.decode())
+            for number, text in enumerate(batch.strings):
+                lines, counts[number] = self.clean(text)
                 texts.append(lines.encode())
             return Batch.of(texts), counts.T
         flags = sum(getattr(self, flag) << bit for bit, flag in enumerate(_FLAGS))

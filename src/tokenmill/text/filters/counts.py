@@ -43,8 +43,7 @@ def split_batch(batch: Batch) -> tuple[bytes, bytes]:
 def words_of(batch: Batch) -> list[tuple[str, list[str]]]:
     """The texts of a batch, each with its words, without the kernel."""
     if "texts and words" not in batch.shared:
-        texts = [text.decode() for text in batch.texts]
-        batch.shared["texts and words"] = [(text, split_words(text)) for text in texts]
+        batch.shared["texts and words"] = [(text, split_words(text)) for text in batch.strings]
     found: list[tuple[str, list[str]]] = batch.shared["texts and words"]
     return found
 

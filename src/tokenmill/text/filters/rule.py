@@ -46,6 +46,7 @@ from tokenmill.base.suggest import one_of
 
 FILTERS = {
     "length": "length.Length",
+    "code": "code.Code",
     "gopher_quality": "gopher_quality.GopherQuality",
     "gopher_repetition": "gopher_repetition.GopherRepetition",
     "c4": "c4.C4",
@@ -108,6 +109,14 @@ class Batch:
         return sizes
 
     @property
+    def strings(self) -> list[str]:
+        if self.whole.isascii():
+            whole = self.whole.decode()
+            bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+            return [whole[start:stop] for start, stop in bounds]
+        return [text.decode() for text in self.texts]
+
+    @property
     def texts(self) -> list[bytes]:
         bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         return [self.whole[start:stop] for start, stop in bounds]
@@ -128,6 +137,8 @@ class Verdict:
     {"lines without punctuation": [2, 0, 1]}."""
     facts: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Facts to be kept with the documents: a list of one value per document, dropped or not."""
+    names: Sequence[str] | None = None
+    """The reasons, where the rule does not know them before."""
 
     @classmethod
     def first_of(cls, batch: Batch, checks: Sequence[tuple[np.ndarray, np.ndarray]]) -> "Verdict":
@@ -157,6 +168,9 @@ class Rule:
         """Return what becomes of the documents: the same for the same batch, at any time, and for
         each document whatever others are in the batch."""
         raise NotImplementedError
+
+    def check(self, batch: Batch) -> None:
+        """Raise if the rule does not keep that promise for this batch, the first of a unit."""
 
 
 def load_filter(name: str, thresholds: Mapping[str, Any]) -> Rule:

@@ -4,15 +4,19 @@ The rules of one batch see the same `Batch` until one changes a text; a document
 is ignored from then on. So what a document meets depends on itself alone.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from tokenmill.errors import PrepareError
 from tokenmill.text.filters.rule import KEPT, NOTHING, REMOVED, Batch, Removed, Rule, Verdict
 from tokenmill.text.reading.chunks import Chunk
 
 READ = "read"
+Judged = tuple[Rule, Batch, Verdict]
 
 
 class RuleChain:
@@ -21,23 +25,43 @@ class RuleChain:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
 
-    def apply(self, chunk: Chunk) -> Chunk:
-        """Return the chunk without the documents that a rule drops, and with changed texts."""
-        documents = Remaining(chunk)
-        documents.note(READ)
+    def apply(
+        self, chunk: Chunk, fields: Mapping[str, Sequence[Any]], *, first: bool = False
+    ) -> Chunk:
+        """Return the chunk without the documents that a rule drops, and with changed texts.
+
+        The `first` one of a unit is also used to check the rules.
+        """
+        documents = Remaining(chunk, fields)
+        documents.note(READ, 0.0)
         for rule in self.rules:
-            documents.follow(rule, rule.apply(documents.batch))
+            started = time.perf_counter()
+            if first:
+                rule.check(documents.batch)
+            verdict = rule.apply(documents.batch)
+            documents.follow(rule, verdict)
+            documents.note(rule.name, time.perf_counter() - started)
         return documents.as_chunk()
+
+    def verdicts(self, texts: list[bytes], fields: Mapping[str, Sequence[Any]]) -> Iterator[Judged]:
+        """Yield what each rule alone says about texts; what changes a text is done for the next."""
+        batch = Batch.of(texts, fields)
+        for rule in self.rules:
+            verdict = rule.apply(batch)
+            yield rule, batch, verdict
+            if verdict.texts:
+                new = [verdict.texts.get(at, text) for at, text in enumerate(batch.texts)]
+                batch = Batch.of(new, fields)
 
 
 class Remaining:
     """The documents of one chunk that no rule has dropped so far."""
 
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: Chunk, fields: Mapping[str, Sequence[Any]]) -> None:
         self._chunk = chunk
         assert chunk.numbers is not None, "documents are numbered where rules are applied"
         self._numbers = chunk.numbers  # of the documents in the batch
-        self.batch = Batch.of(chunk.texts)
+        self.batch = Batch.of(chunk.texts, fields)
         self._is_left = np.ones(len(self.batch), np.bool_)
         self._removed = chunk.removed
         self._dropped = dict(chunk.dropped)
@@ -46,6 +70,12 @@ class Remaining:
 
     def follow(self, rule: Rule, verdict: Verdict) -> None:
         """Do what a rule says."""
+        if verdict.facts:
+            names = ", ".join(verdict.facts)
+            raise PrepareError(
+                f"{rule.name} returned facts ({names}), and no facts are kept with this dataset",
+                hint="return texts and reasons alone",
+            )
         dropped = np.flatnonzero(self._is_left & (verdict.reasons != KEPT))
         if len(dropped):
             self._drop(rule, verdict, dropped)
@@ -54,12 +84,11 @@ class Remaining:
             self._changed[key] = self._changed.get(key, 0) + int(numbers[self._is_left].sum())
         if verdict.texts:
             self._change(verdict)
-        self.note(rule.name)
 
-    def note(self, step: str) -> None:
-        """Count what is left after a step: documents, and bytes of text."""
+    def note(self, step: str, seconds: float) -> None:
+        """Count what is left after a step: documents, and bytes of text; and its time."""
         sizes = self.batch.ends - self.batch.starts
-        self._left[step] = (int(self._is_left.sum()), int(sizes[self._is_left].sum()))
+        self._left[step] = (int(self._is_left.sum()), int(sizes[self._is_left].sum()), seconds)
 
     def _drop(self, rule: Rule, verdict: Verdict, dropped: np.ndarray) -> None:
         rows = np.zeros(len(dropped), REMOVED)
@@ -67,7 +96,8 @@ class Remaining:
         rows["reason"] = verdict.reasons[dropped] - 1
         rows["value"] = verdict.values[dropped]
         rows["kept_in"] = NOTHING
-        removed = Removed(rows, tuple(f"{rule.name}: {reason}" for reason in rule.reasons))
+        names = rule.reasons if verdict.names is None else verdict.names
+        removed = Removed(rows, tuple(f"{rule.name}: {reason}" for reason in names))
         self._removed = removed if self._removed is None else self._removed + removed
         for reason, number in removed.counts().items():
             self._dropped[reason] = self._dropped.get(reason, 0) + number
@@ -79,18 +109,21 @@ class Remaining:
             texts[number] = text
         left = np.flatnonzero(self._is_left)
         self._numbers = self._numbers[left]
-        self.batch = Batch.of([texts[number] for number in left.tolist()])
+        chosen = left.tolist()
+        fields = {name: [each[at] for at in chosen] for name, each in self.batch.fields.items()}
+        self.batch = Batch.of([texts[at] for at in chosen], fields)
         self._is_left = np.ones(len(left), np.bool_)
 
     def as_chunk(self) -> Chunk:
         texts = self.batch.texts
         left = np.flatnonzero(self._is_left)
-        return replace(
+        chunk = replace(
             self._chunk,
-            texts=[texts[number] for number in left.tolist()],
-            numbers=self._numbers[left],
             removed=self._removed,
             dropped=self._dropped,
             changed=self._changed,
             left=self._left,
         )
+        chunk.keep_only(np.isin(chunk.numbers, self._numbers[left]).tolist())
+        chunk.texts = [texts[number] for number in left.tolist()]
+        return chunk

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.suggest import one_of
@@ -126,8 +127,8 @@ class Chunk:
     """Documents that rules left out of this chunk."""
     changed: dict[str, int] = field(default_factory=dict)
     """What rules changed in the texts, counted."""
-    left: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Documents, and bytes of text, that were left after each rule."""
+    left: dict[str, tuple[int, int, float]] = field(default_factory=dict)
+    """Documents, and bytes of text, that were left after each rule; and the seconds it took."""
 
     @property
     def is_whole(self) -> bool:
@@ -168,6 +169,12 @@ class Chunk:
         if empty := len(self.texts) - len(kept):
             self.dropped[bad_input.EMPTY] = self.dropped.get(bad_input.EMPTY, 0) + empty
         self.texts = kept
+
+    def keep_only(self, stays: list[bool]) -> None:
+        """Leave out the texts for which `stays` is False."""
+        self.texts = list(compress(self.texts, stays))
+        if self.numbers is not None:
+            self.numbers = self.numbers[stays]
 
     def is_part(self, number: int) -> bool:
         """Return True if texts[number] is only a piece of its document."""
