@@ -45,11 +45,11 @@ def _cut(texts: list[bytes], rng: random.Random, *, may_unwrap: bool = False) ->
                 text = re.sub(r"(?<!\n)\n(?!\n)", " ", text)
                 text = re.sub(r"\n{2,}", rng.choice(["\n", "\n\n"]), text)
             lines = text.split("\n")
-            size = rng.choice([10, 30, 60])
+            size = rng.choice([6, 12, 24])
             at = 0
             while at < len(lines) and rng.random() < 0.8:
                 stop = at + rng.randint(1, size)
-                part = "\n".join(lines[at:stop])[:2_000]
+                part = "\n".join(lines[at:stop])[: rng.choice([300, 400, 800])]
                 at = stop
                 if part.strip():
                     yield part
@@ -92,7 +92,7 @@ def _word_lengths(rng: random.Random) -> str:
 
 
 def _symbols(rng: random.Random) -> str:
-    words = _prose(rng, rng.randint(80, 200)).split(" ")
+    words = _prose(rng, rng.randint(60, 110)).split(" ")
     mark, edge = rng.choice([("#", 0.1), ("...", 0.1), ("\u2026", 0.1), ("12", 0.2), ("1.5", 0.2), ("--", 0.2)])
     for _ in range(_near(rng, len(words) * edge / (1 - edge))):
         words.insert(rng.randrange(len(words)), mark)
@@ -100,7 +100,7 @@ def _symbols(rng: random.Random) -> str:
 
 
 def _line_marks(rng: random.Random) -> str:
-    lines = [_prose(rng, rng.randint(4, 12)) for _ in range(rng.choice([10, 20]))]
+    lines = [_prose(rng, rng.randint(3, 9)) for _ in range(10)]
     share, before, after = rng.choice([(0.9, "- ", ""), (0.9, " \u2022 ", ""), (0.3, "", "... "), (0.3, "", "\u2026"),
                                        (0.88, "", " and"), (0.12, "", " of"), (0.67, "\n", "")])  # fmt: skip
     for number in rng.sample(range(len(lines)), min(len(lines), _near(rng, share * len(lines)))):
@@ -116,7 +116,7 @@ def _stop_words(rng: random.Random) -> str:
 
 
 def _repeated_lines(rng: random.Random) -> str:
-    lines = [_prose(rng, rng.randint(3, 15), line=99) for _ in range(rng.choice([10, 20]))]
+    lines = [_prose(rng, rng.randint(3, 9), line=99) for _ in range(rng.choice([10, 15]))]
     share = rng.choice([0.01, 0.1, 0.2, 0.3])
     again = [rng.choice(lines) for _ in range(_near(rng, share * len(lines) / (1 - share)))]
     lines += again
@@ -125,7 +125,7 @@ def _repeated_lines(rng: random.Random) -> str:
 
 
 def _ngrams(rng: random.Random) -> str:
-    words = _prose(rng, rng.randint(60, 200)).split(" ")
+    words = _prose(rng, rng.randint(60, 120)).split(" ")
     n = rng.randint(2, 12)
     phrase = words[3 : 3 + n]
     share = rng.choice([0.1, 0.12, 0.14, 0.16, 0.18, 0.2])
@@ -153,11 +153,11 @@ def _line_ends(rng: random.Random) -> str:
 
 def _anything(rng: random.Random) -> str:
     pool = _WORDS + _STOP_WORDS + _MARKS + _SPECIAL
-    words = [rng.choice(pool) + rng.choice(["", "", "", ".", ",", ")"]) for _ in range(rng.randint(1, 120))]
+    words = [rng.choice(pool) + rng.choice(["", "", "", ".", ",", ")"]) for _ in range(rng.randint(1, 90))]
     return "".join(word + rng.choice([" "] * 12 + _LINE_ENDS[:34]) for word in words)
 
 
 def _noise(rng: random.Random) -> str:
     letters = "abcdeXYZ019 .,;:!?-_=/()[]<>#'\"\n\t\u2026\u2022\u2019\u00e9\u4e2d\U0001f600"
-    text = "".join(rng.choices(letters, k=rng.randint(1, 700)))
+    text = "".join(rng.choices(letters, k=rng.randint(1, 500)))
     return text if rng.random() < 0.5 else _prose(rng, 60) + "\n" + text[:400]

@@ -36,12 +36,15 @@ def decide(lines: Iterable[bytes], path: Path, part: int, parts: int) -> None:
     done = path.read_bytes().count(b"\n") if path.exists() else 0
     with open(path, "a", buffering=1) as file:
         for number, line in enumerate(lines):
-            if number % parts != part or number // parts < done:
+            if number % parts != part:
+                continue
+            if done:
+                done -= 1
                 continue
             text = json.loads(line)["text"]
             kept = [decided(rule, text) for rule in (quality, repetition, fineweb, c4)]
-            changed = kept[3][2]
-            kept.append(decided(fineweb, changed) if changed is not None else None)
+            changed = kept[3][2] if kept[0][0] and kept[1][0] else None
+            kept.append(None if changed is None else decided(fineweb, changed))
             file.write(json.dumps([number, kept]) + "\n")
 
 

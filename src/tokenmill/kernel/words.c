@@ -2,14 +2,17 @@
    space separates chunks; a chunk loses its affixes, is cut inside, and gets its known forms back. */
 
 #include "words.h"
-#include "xxh3.h"
 
 #include <stdlib.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 /* A class is a set of bits for each character below this; what is above is rare ideographs. */
 #define NUM_CLASSES 0x20000
 #define IDEOGRAPH (LETTER | LOWER | UPPER)
-#define FORM_BYTES 24
+#define FORM_BYTES 16 /* the longest one */
 #define MOST_MERGED 15 /* words of one form */
 
 enum { IS_FORM = 1, IS_MERGED = 2, IS_UNIT = 4 };
@@ -21,12 +24,8 @@ struct Form {
     uint32_t plain;  /* as `cuts`, of the words that are merged into this form */
 };
 
-uint32_t class_at(const Rules *rules, const uint8_t *at, const uint8_t *stop, int *size) {
+uint32_t class_of_wide(const Rules *rules, const uint8_t *at, const uint8_t *stop, int *size) {
     uint8_t lead = at[0];
-    if (lead < 0x80) {
-        *size = 1;
-        return rules->classes[lead];
-    }
     int length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
     if (length > stop - at) length = (int)(stop - at);
     uint32_t code = length == 2 ? lead & 0x1F : length == 3 ? lead & 0x0F : lead & 0x07;
@@ -35,10 +34,9 @@ uint32_t class_at(const Rules *rules, const uint8_t *at, const uint8_t *stop, in
     return code < NUM_CLASSES ? rules->classes[code] : code < 2 * NUM_CLASSES ? IDEOGRAPH : 0;
 }
 
-uint32_t class_before(const Rules *rules, const uint8_t *begin, const uint8_t *at, int *size) {
+uint32_t class_before_wide(const Rules *rules, const uint8_t *begin, const uint8_t *at, int *size) {
     const uint8_t *start = at - 1;
     while (start > begin && at - start < 4 && (*start & 0xC0) == 0x80) start--;
-    *size = 0;
     uint32_t found = class_at(rules, start, at, size);
     *size = (int)(at - start);
     return found;
@@ -48,13 +46,12 @@ static inline int is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
 
 static inline int is_ascii_letter(uint8_t byte) { return (uint8_t)((byte | 0x20) - 'a') < 26; }
 
-uint64_t hash_bytes(const uint8_t *text, size_t size) { return size ? xxh3_128(text, size).low : 0; }
+/* Whether a form may have this first byte and this size: most words are no form. */
+static inline int may_be_form(const Rules *rules, const uint8_t *at, size_t size) {
+    return size <= FORM_BYTES && rules->sizes[*at] >> size & 1;
+}
 
-/* The form of these bytes that is of this kind, or NULL. */
-static const Form *find_form(const Rules *rules, const uint8_t *at, const uint8_t *stop, uint32_t kind) {
-    size_t size = (size_t)(stop - at);
-    if (size == 0 || size > FORM_BYTES || !(rules->sizes[at[0]] >> size & 1)) return NULL;
-    uint64_t hash = hash_bytes(at, size);
+static const Form *look_up(const Rules *rules, const uint8_t *at, size_t size, uint64_t hash, uint32_t kind) {
     for (uint32_t tried = 0; tried <= rules->mask; tried++) {
         uint32_t slot = rules->slots[(hash + tried) & rules->mask];
         if (!slot) return NULL;
@@ -66,29 +63,43 @@ static const Form *find_form(const Rules *rules, const uint8_t *at, const uint8_
     return NULL;
 }
 
-static inline void push(Words *words, const uint8_t *at, const uint8_t *stop, int plain) {
-    if (words->count == words->room) {
-        size_t room = 2 * words->room + 1024;
-        Word *items = realloc(words->items, room * sizeof *items);
-        if (!items) {
-            words->failed = 1;
-            return;
-        }
-        words->items = items;
-        words->room = room;
+/* The form of these bytes that is of this kind, or NULL. */
+static inline const Form *find_form(const Rules *rules, const uint8_t *at, const uint8_t *stop, uint32_t kind) {
+    size_t size = (size_t)(stop - at);
+    if (!size || !may_be_form(rules, at, size)) return NULL;
+    return look_up(rules, at, size, hash_bytes(at, size), kind);
+}
+
+static int grow(Words *words) {
+    size_t room = 2 * words->room + 1024;
+    Word *items = realloc(words->items, room * sizeof *items);
+    if (!items) {
+        words->failed = 1;
+        return -1;
     }
-    Word word = {at, (uint32_t)(stop - at), (uint32_t)plain};
+    words->items = items;
+    words->room = room;
+    return 0;
+}
+
+static inline void push_word(Words *words, Word word) {
+    if (words->count == words->room && grow(words)) return;
     words->items[words->count++] = word;
+}
+
+static inline void push(Words *words, const uint8_t *at, const uint8_t *stop) {
+    Word word = {hash_bytes(at, (size_t)(stop - at)), (uint32_t)(at - words->text), (uint32_t)(stop - at)};
+    push_word(words, word);
 }
 
 static void push_form(Words *words, const Form *form, const uint8_t *at) {
     uint32_t begin = 0;
     for (uint32_t byte = 1; byte < form->size && byte < FORM_BYTES; byte++)
         if (form->cuts >> byte & 1) {
-            push(words, at + begin, at + byte, 0);
+            push(words, at + begin, at + byte);
             begin = byte;
         }
-    push(words, at + begin, at + form->size, 0);
+    push(words, at + begin, at + form->size);
 }
 
 static inline size_t dots_from(const uint8_t *at, const uint8_t *stop) {
@@ -221,8 +232,8 @@ static void split_inside(const Rules *rules, const uint8_t *begin, const uint8_t
         if (infix && at > begin) {
             if (!is_cut && is_address(rules, begin, stop)) break;
             is_cut = 1;
-            if (at > start) push(words, start, at, 0);
-            push(words, at, at + infix, 0);
+            if (at > start) push(words, start, at);
+            push(words, at, at + infix);
             start = at + infix;
         }
         if (!infix) {
@@ -231,60 +242,75 @@ static void split_inside(const Rules *rules, const uint8_t *begin, const uint8_t
         }
         at += infix;
     }
-    if (start < stop) push(words, start, stop, 0);
+    if (start < stop) push(words, start, stop);
 }
 
-/* Words from `first` on that together are a known form, such as ":" and ")", become it. */
-static void merge_words(const Rules *rules, Words *words, size_t first) {
-    size_t count = words->count - first;
-    uint16_t *lengths = NULL; /* for each word, bit k: a form of k words begins here */
-    for (size_t start = 0; start + 1 < count; start++) {
-        const Word *word = words->items + first + start;
-        if (!(rules->pairs[word[0].at[0]][word[1].at[0] >> 5] >> (word[1].at[0] & 31) & 1)) continue;
+static inline const uint8_t *begin_of(const Words *words, size_t number) {
+    return words->text + words->items[number].begin;
+}
+
+static inline const uint8_t *stop_of(const Words *words, size_t number) {
+    return begin_of(words, number) + size_of_word(words->items[number]);
+}
+
+static inline int may_be_merged(const Rules *rules, uint8_t first, uint8_t second) {
+    return rules->pairs[first][second >> 5] >> (second & 31) & 1;
+}
+
+/* Mark where forms begin that words from `first` on together are: bit k for one of k words. */
+static int mark_merged(const Rules *rules, const Words *words, size_t first, uint16_t *lengths) {
+    int found = 0;
+    for (size_t start = first; start + 1 < words->count; start++) {
+        const uint8_t *begin = begin_of(words, start);
+        if (!may_be_merged(rules, *begin, *begin_of(words, start + 1))) continue;
         uint32_t cuts = 0;
-        for (size_t more = 1; start + more < count && more < MOST_MERGED; more++) {
-            const uint8_t *stop = word[more].at + word[more].size;
-            if (stop - word->at > FORM_BYTES) break;
-            cuts |= 1u << (word[more].at - word->at);
-            const Form *form = find_form(rules, word->at, stop, IS_MERGED);
+        for (size_t last = start + 1; last < words->count && last - start < MOST_MERGED; last++) {
+            if (stop_of(words, last) - begin > FORM_BYTES) break;
+            cuts |= 1u << (begin_of(words, last) - begin);
+            const Form *form = find_form(rules, begin, stop_of(words, last), IS_MERGED);
             if (!form || form->plain != cuts) continue;
-            if (!lengths) lengths = calloc(count, sizeof *lengths);
-            if (!lengths) {
-                words->failed = 1;
-                return;
-            }
-            lengths[start] |= (uint16_t)(1u << (more + 1));
+            lengths[start - first] |= (uint16_t)(1u << (last - start + 1));
+            found = 1;
         }
     }
-    if (!lengths) return;
-    /* The longest first, then the first; what is not taken is not free for others either. */
-    uint8_t *taken = calloc(count, 2);
-    Words merged = {NULL, 0, 0, 0};
-    words->failed |= !taken;
-    for (size_t length = MOST_MERGED; taken && length > 1; length--)
-        for (size_t start = 0; start + length <= count; start++)
-            if (lengths[start] >> length & 1) {
-                if (!taken[start] && !taken[start + length - 1]) taken[count + start] = (uint8_t)length;
-                memset(taken + start, 1, length);
-            }
-    for (size_t start = 0; taken && start < count;) {
-        const Word *word = words->items + first + start;
-        size_t length = taken[count + start] ? taken[count + start] : 1;
-        const uint8_t *stop = word[length - 1].at + word[length - 1].size;
-        const Form *form = length > 1 ? find_form(rules, word->at, stop, IS_MERGED) : NULL;
-        if (form)
-            push_form(&merged, form, word->at);
-        else
-            push(&merged, word->at, stop, (int)word->is_plain);
-        start += length;
+    return found;
+}
+
+/* Words from `first` on that together are a known form, such as ":" and ")", become it: the longest
+   first, then the first one; what is not taken is not free for others either. */
+static void merge_words(const Rules *rules, Words *words, size_t first) {
+    size_t count = words->count - first;
+    uint16_t *lengths = calloc(count, sizeof *lengths);
+    uint8_t *taken = calloc(count, 2), *chosen = taken + count;
+    Words merged = {NULL, 0, 0, 0, words->text};
+    words->failed |= !lengths || !taken;
+    if (!words->failed && mark_merged(rules, words, first, lengths)) {
+        for (size_t length = MOST_MERGED; length > 1; length--)
+            for (size_t start = 0; start + length <= count; start++)
+                if (lengths[start] >> length & 1) {
+                    if (!taken[start] && !taken[start + length - 1]) chosen[start] = (uint8_t)length;
+                    memset(taken + start, 1, length);
+                }
+        for (size_t start = 0; start < count; start += chosen[start] ? chosen[start] : 1) {
+            const uint8_t *begin = begin_of(words, first + start);
+            if (chosen[start])
+                push_form(&merged, find_form(rules, begin, stop_of(words, first + start + chosen[start] - 1), IS_MERGED), begin);
+            else
+                push_word(&merged, words->items[first + start]);
+        }
+        words->count = first;
+        for (size_t word = 0; word < merged.count; word++) push_word(words, merged.items[word]);
+        words->failed |= merged.failed;
     }
-    words->count = first;
-    for (size_t word = 0; word < merged.count; word++)
-        push(words, merged.items[word].at, merged.items[word].at + merged.items[word].size, (int)merged.items[word].is_plain);
-    words->failed |= merged.failed;
     free(merged.items);
     free(lengths);
     free(taken);
+}
+
+static int has_pair(const Rules *rules, const Words *words, size_t first) {
+    for (size_t start = first; start + 1 < words->count; start++)
+        if (may_be_merged(rules, *begin_of(words, start), *begin_of(words, start + 1))) return 1;
+    return 0;
 }
 
 static void split_chunk(const Rules *rules, const uint8_t *begin, const uint8_t *stop, Words *words, Words *tail) {
@@ -295,19 +321,19 @@ static void split_chunk(const Rules *rules, const uint8_t *begin, const uint8_t 
         if ((form = find_form(rules, begin, stop, IS_FORM))) break;
         size_t prefix = prefix_size(rules, begin, stop);
         if (prefix && (form = find_form(rules, begin + prefix, stop, IS_FORM))) {
-            push(words, begin, begin + prefix, 0);
+            push(words, begin, begin + prefix);
             begin += prefix;
             break;
         }
         size_t suffix = suffix_size(rules, begin + prefix, stop);
         if (suffix && (form = find_form(rules, begin, stop - suffix, IS_FORM))) {
-            push(tail, stop - suffix, stop, 0);
+            push(tail, stop - suffix, stop);
             stop -= suffix;
             break;
         }
         if (!prefix && !suffix) break;
-        if (prefix) push(words, begin, begin + prefix, 0);
-        if (suffix) push(tail, stop - suffix, stop, 0);
+        if (prefix) push(words, begin, begin + prefix);
+        if (suffix) push(tail, stop - suffix, stop);
         begin += prefix;
         stop -= suffix;
     }
@@ -315,26 +341,60 @@ static void split_chunk(const Rules *rules, const uint8_t *begin, const uint8_t 
         push_form(words, form, begin);
     else if (begin < stop)
         split_inside(rules, begin, stop, words);
-    while (tail->count) {
-        Word word = tail->items[--tail->count];
-        push(words, word.at, word.at + word.size, 0);
-    }
+    while (tail->count) push_word(words, tail->items[--tail->count]);
     words->failed |= tail->failed;
-    if (words->count - first > 1) merge_words(rules, words, first);
+    if (has_pair(rules, words, first)) merge_words(rules, words, first);
 }
 
-void split_text(const Rules *rules, const uint8_t *at, const uint8_t *stop, Words *words, Words *tail) {
+static inline const uint8_t *after_letters(const uint8_t *at, const uint8_t *stop) {
+#if defined(__SSE2__)
+    while (stop - at >= 16) {
+        __m128i bytes = _mm_or_si128(_mm_loadu_si128((const __m128i *)at), _mm_set1_epi8(0x20));
+        __m128i number = _mm_sub_epi8(bytes, _mm_set1_epi8('a'));
+        __m128i letter = _mm_cmpeq_epi8(_mm_min_epu8(number, _mm_set1_epi8(25)), number);
+        unsigned others = (unsigned)_mm_movemask_epi8(letter) ^ 0xFFFF;
+        if (others) return at + __builtin_ctz(others);
+        at += 16;
+    }
+#endif
+    while (at < stop && is_ascii_letter(*at)) at++;
+    return at;
+}
+
+static inline int is_blank(uint8_t byte) { return byte == ' ' || byte == '\n'; }
+
+/* ASCII letters, and perhaps one mark after them: nearly all chunks of prose. Returns where it ends; NULL
+   where more is to be looked at. */
+static inline const uint8_t *split_plain(const Rules *rules, const uint8_t *at, const uint8_t *stop, Words *words) {
+    const uint8_t *end = after_letters(at, stop);
+    size_t size = (size_t)(end - at);
+    if (!size || size >= PLAIN) return NULL;
+    Word word = {hash_bytes(at, size), (uint32_t)(at - words->text), (uint32_t)size | PLAIN};
+    int is_whole = end == stop || is_blank(*end);
+    if (!is_whole) {
+        if (stop - end > 1 && !is_blank(end[1])) return NULL;
+        if (*end != ',' && !(*end == '.' && end[-1] >= 'a') && *end != ';') return NULL;
+        if (may_be_form(rules, at, size + 1) || may_be_merged(rules, *at, *end)) return NULL;
+    }
+    if (may_be_form(rules, at, size) && look_up(rules, at, size, word.hash, IS_FORM)) return NULL;
+    push_word(words, word);
+    if (is_whole) return end;
+    push(words, end, end + 1);
+    return end + 1;
+}
+
+void split_text(const Rules *rules, const uint8_t *text, const uint8_t *stop, Words *words, Words *tail) {
+    const uint8_t *at = text;
     int size;
+    words->text = tail->text = text;
     while (at < stop) {
         if (class_at(rules, at, stop, &size) & SPACE) {
             at += size;
             continue;
         }
-        const uint8_t *begin = at;
-        while (at < stop && is_ascii_letter(*at)) at++;
-        int is_plain = at == stop || *at == ' ' || *at == '\n';
-        if (is_plain && !find_form(rules, begin, at, IS_FORM)) {
-            push(words, begin, at, 1);
+        const uint8_t *begin = at, *plain = split_plain(rules, at, stop, words);
+        if (plain) {
+            at = plain;
             continue;
         }
         while (at < stop && !(class_at(rules, at, stop, &size) & SPACE)) at += size;
@@ -382,29 +442,49 @@ void close_rules(Rules *rules) {
         if (rules->held[table].obj) PyBuffer_Release(&rules->held[table]);
 }
 
-/* split_words(text, tables): where words begin and end, pairs of int64. */
+/* Whether documents with a newline after each are where `ends` says. */
+int are_documents(const Py_buffer *text, const Py_buffer *ends) {
+    const int64_t *end = ends->buf;
+    int64_t begin = 0;
+    for (Py_ssize_t document = 0; document < ends->len / (Py_ssize_t)sizeof *end; document++) {
+        if (end[document] < begin || end[document] > text->len || end[document] - begin > INT32_MAX) return 0;
+        begin = end[document] + 1;
+    }
+    return ends->len % (Py_ssize_t)sizeof *end == 0;
+}
+
+/* split_words(text, ends, tables): the words of all documents, 16 bytes each: hash, begin in the document,
+   size; and the number of words up to the end of each document. */
 PyObject *split_words(PyObject *self, PyObject *arguments) {
-    Py_buffer text;
+    Py_buffer text, ends;
     PyObject *tables, *found = NULL;
     Rules rules;
     (void)self;
-    if (!PyArg_ParseTuple(arguments, "y*O", &text, &tables)) return NULL;
-    if (text.len <= INT32_MAX && !open_rules(tables, &rules)) {
-        Words words = {NULL, 0, 0, 0}, tail = {NULL, 0, 0, 0};
-        split_text(&rules, text.buf, (const uint8_t *)text.buf + text.len, &words, &tail);
-        if (!words.failed) found = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(words.count * 16));
-        int64_t *out = found ? (int64_t *)PyBytes_AsString(found) : NULL;
-        for (size_t word = 0; found && word < words.count; word++) {
-            out[2 * word] = words.items[word].at - (const uint8_t *)text.buf;
-            out[2 * word + 1] = out[2 * word] + words.items[word].size;
+    if (!PyArg_ParseTuple(arguments, "y*y*O", &text, &ends, &tables)) return NULL;
+    if (!are_documents(&text, &ends)) {
+        PyErr_SetString(PyExc_ValueError, "the ends are not those of documents of at most 2 GiB");
+    } else if (!open_rules(tables, &rules)) {
+        Words words = {NULL, 0, 0, 0, NULL}, tail = words;
+        const int64_t *end = ends.buf;
+        int64_t *counts = malloc((size_t)ends.len + 1), begin = 0;
+        Py_BEGIN_ALLOW_THREADS;
+        for (Py_ssize_t document = 0; counts && document < ends.len / (Py_ssize_t)sizeof *end; document++) {
+            split_text(&rules, (const uint8_t *)text.buf + begin, (const uint8_t *)text.buf + end[document], &words, &tail);
+            begin = end[document] + 1;
+            counts[document] = (int64_t)words.count;
         }
-        if (!found && !PyErr_Occurred()) PyErr_NoMemory();
+        Py_END_ALLOW_THREADS;
+        if (counts && !words.failed)
+            found = Py_BuildValue("y#y#", words.items ? (char *)words.items : "",
+                                  (Py_ssize_t)(words.count * sizeof *words.items), (char *)counts, ends.len);
+        else
+            PyErr_NoMemory();
+        free(counts);
         free(words.items);
         free(tail.items);
         close_rules(&rules);
-    } else if (!PyErr_Occurred()) {
-        PyErr_SetString(PyExc_ValueError, "the text is longer than 2 GiB");
     }
     PyBuffer_Release(&text);
+    PyBuffer_Release(&ends);
     return found;
 }

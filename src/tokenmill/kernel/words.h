@@ -4,6 +4,7 @@
 #define TOKENMILL_WORDS_H
 
 #include "loops.h"
+#include "xxh3.h"
 
 /* What a character is; the same bits as in text/filters/word_rule.py. */
 enum {
@@ -37,25 +38,59 @@ typedef struct {
 } Rules;
 
 typedef struct {
-    const uint8_t *at;
-    uint32_t size;
-    uint32_t is_plain; /* ASCII letters only */
+    uint64_t hash;
+    uint32_t begin; /* in its document */
+    uint32_t size;  /* and PLAIN, if it is ASCII letters only */
 } Word;
+
+#define PLAIN 0x80000000u
+
+static inline uint32_t size_of_word(Word word) { return word.size & ~PLAIN; }
 
 typedef struct {
     Word *items;
     size_t count, room;
     int failed; /* no memory */
+    const uint8_t *text; /* of the document that is split */
 } Words;
 
 int open_rules(PyObject *tables, Rules *rules);
 void close_rules(Rules *rules);
-/* Class and bytes of the character at `at`, which is before `stop`; never reads beyond. */
-uint32_t class_at(const Rules *rules, const uint8_t *at, const uint8_t *stop, int *size);
-/* The same for the character before `at`, which is after `begin`. */
-uint32_t class_before(const Rules *rules, const uint8_t *begin, const uint8_t *at, int *size);
-uint64_t hash_bytes(const uint8_t *text, size_t size);
+int are_documents(const Py_buffer *text, const Py_buffer *ends);
 /* Add the words of a text; `tail` is room to work in. */
-void split_text(const Rules *rules, const uint8_t *at, const uint8_t *stop, Words *words, Words *tail);
+void split_text(const Rules *rules, const uint8_t *text, const uint8_t *stop, Words *words, Words *tail);
+uint32_t class_of_wide(const Rules *rules, const uint8_t *at, const uint8_t *stop, int *size);
+uint32_t class_before_wide(const Rules *rules, const uint8_t *begin, const uint8_t *at, int *size);
+
+/* Class and bytes of the character at `at`, which is before `stop`; never reads beyond. */
+static inline uint32_t class_at(const Rules *rules, const uint8_t *at, const uint8_t *stop, int *size) {
+    *size = 1;
+    return *at < 0x80 ? rules->classes[*at] : class_of_wide(rules, at, stop, size);
+}
+
+/* The same for the character before `at`, which is after `begin`. */
+static inline uint32_t class_before(const Rules *rules, const uint8_t *begin, const uint8_t *at, int *size) {
+    *size = 1;
+    return at[-1] < 0x80 ? rules->classes[at[-1]] : class_before_wide(rules, begin, at, size);
+}
+
+/* 64 bits for the bytes of a word; word_rule.py has the same for its forms. */
+static inline uint64_t hash_bytes(const uint8_t *text, size_t size) {
+    uint64_t first, last;
+    if (size > 16) return xxh3_128(text, size).low;
+    if (size >= 8) {
+        first = read64(text);
+        last = read64(text + size - 8);
+    } else if (size >= 4) {
+        first = read32(text);
+        last = read32(text + size - 4);
+    } else if (size) {
+        first = text[0] | (uint64_t)text[size >> 1] << 8 | (uint64_t)text[size - 1] << 16;
+        last = 0;
+    } else {
+        return 0;
+    }
+    return avalanche(folded(first ^ PRIME64_2, last ^ PRIME64_3 ^ (uint64_t)size << 56) + first + size);
+}
 
 #endif

@@ -9,7 +9,8 @@ import numpy as np
 
 from tokenmill import kernel
 from tokenmill.text.filters.characters import PERIOD, PUNCTUATION, class_of
-from tokenmill.text.filters.rule import Batch, Rule, Verdict
+from tokenmill.text.filters.counts import split_batch
+from tokenmill.text.filters.rule import KEPT, Batch, Rule, Verdict
 from tokenmill.text.filters.word_rule import split_words, tables
 
 _SENTENCES, _LOREM_IPSUM, _CURLY_BRACKET = range(3)
@@ -21,6 +22,7 @@ _LINE_REASONS = (
     "lines about cookies and terms",
 )
 _FIRST_LINE_REASON = 3
+_CHANGED = 8
 _COLUMNS = 9
 _FLAGS = (
     "remove_citations",
@@ -60,7 +62,7 @@ class C4(Rule):
     """In characters; lines with a longer word go."""
 
     def apply(self, batch: Batch) -> Verdict:
-        texts, counts = self._cleaned(batch)
+        cleaned, counts = self._cleaned(batch)
         sentences = counts[_SENTENCES]
         lorem_ipsum, curly_bracket = counts[_LOREM_IPSUM], counts[_CURLY_BRACKET]
         verdict = Verdict.first_of(
@@ -68,32 +70,38 @@ class C4(Rule):
             [
                 (lorem_ipsum > 0, lorem_ipsum),
                 (curly_bracket > 0, curly_bracket),
-                (sentences < self.min_sentences, sentences),
+                (sentences < max(1, self.min_sentences), sentences),  # of nothing, nothing stays
             ],
         )
-        kept = np.flatnonzero(verdict.reasons == 0).tolist()
-        before = batch.texts
+        changed = np.flatnonzero((verdict.reasons == KEPT) & (counts[_CHANGED] > 0)).tolist()
         return Verdict(
             verdict.reasons,
             verdict.values,
-            {number: texts[number] for number in kept if texts[number] != before[number]},
-            dict(zip(_LINE_REASONS, counts[_FIRST_LINE_REASON:], strict=False)),
+            {n: cleaned.whole[cleaned.starts[n] : cleaned.ends[n]] for n in changed},
+            dict(zip(_LINE_REASONS, counts[_FIRST_LINE_REASON:_CHANGED], strict=True)),
         )
 
-    def _cleaned(self, batch: Batch) -> tuple[list[bytes], np.ndarray]:
+    def _cleaned(self, batch: Batch) -> tuple[Batch, np.ndarray]:
         """The new texts, and (columns, documents) int64."""
         counts = np.empty((len(batch), _COLUMNS), np.int64)
         if kernel.compiled is None:
             texts = []
-            for number, text in enumerate(batch.texts):
-                lines, counts[number] = self.clean(text.decode())
+            for number, text in enumerate(batch.strings):
+                lines, counts[number] = self.clean(text)
                 texts.append(lines.encode())
-            return texts, counts.T
+            return Batch.of(texts), counts.T
         flags = sum(getattr(self, flag) << bit for bit, flag in enumerate(_FLAGS))
         whole, ends = kernel.compiled.clean_lines(
-            batch.whole, batch.ends, counts, tables(), flags, self.max_word_length, self.min_words
+            batch.whole,
+            batch.ends,
+            *split_batch(batch),
+            counts,
+            tables(),
+            flags,
+            self.max_word_length,
+            self.min_words,
         )
-        return Batch(whole, np.frombuffer(ends, np.int64)).texts, counts.T
+        return Batch(whole, np.frombuffer(ends, np.int64)), counts.T
 
     def clean(self, text: str) -> tuple[str, list[int]]:
         """Return what the kernel does to one text, and its counts."""
@@ -104,7 +112,6 @@ class C4(Rule):
             words = line.split()
             if self.remove_citations:
                 line = _CITATION.sub("", line)
-            counts[_COLUMNS - 1] += 1
             why = self._why_dropped(line, words)
             if why is None:
                 kept.append(line)
@@ -114,7 +121,9 @@ class C4(Rule):
             if why < _FIRST_LINE_REASON:
                 kept.clear()
                 break
-        return "\n".join(kept).strip(), [counts[column] for column in range(_COLUMNS)]
+        left = "\n".join(kept).strip()
+        counts[_CHANGED] = int(left != text)
+        return left, [counts[column] for column in range(_COLUMNS)]
 
     def _why_dropped(self, line: str, words: list[str]) -> int | None:
         long_word, no_end, few_words, javascript, policy = range(3, 8)

@@ -1,12 +1,12 @@
 """The filter `fineweb`: what FineWeb (Penedo et al. 2024) added to the rules of Gopher and C4."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from tokenmill.text.filters.characters import TERMINAL, class_of
 from tokenmill.text.filters.counts import LINES, count_all, repeated, share
 from tokenmill.text.filters.rule import Batch, Rule, Verdict
-from tokenmill.text.filters.word_rule import split_words
 
 _COLUMNS = 7
 
@@ -32,7 +32,7 @@ class Fineweb(Rule):
 
     def apply(self, batch: Batch) -> Verdict:
         lines, ends, short, again, characters, newlines, words = count_all(
-            batch, LINES, _COLUMNS, lambda text: count_lines(text, self.short_line), self.short_line
+            batch, LINES, _COLUMNS, partial(count_lines, short_line=self.short_line), self.short_line
         )
         end_share, short_share = share(ends, lines), share(short, lines)
         again_share, newline_share = share(again, characters), share(newlines, words)
@@ -48,7 +48,7 @@ class Fineweb(Rule):
         )
 
 
-def count_lines(text: str, short_line: int) -> list[int]:
+def count_lines(text: str, words: list[str], short_line: int) -> list[int]:
     """What the kernel counts in one text."""
     lines = [line for line in text.split("\n") if line.strip()]
     return [
@@ -58,5 +58,5 @@ def count_lines(text: str, short_line: int) -> list[int]:
         repeated(lines)[1],
         len(text) - text.count("\n"),
         text.count("\n"),
-        len(split_words(text)),
+        len(words),
     ]

@@ -6,7 +6,6 @@ from typing import ClassVar
 from tokenmill.text.filters.characters import SYMBOL, class_of
 from tokenmill.text.filters.counts import QUALITY, count_all, share
 from tokenmill.text.filters.rule import Batch, Rule, Verdict
-from tokenmill.text.filters.word_rule import split_words
 
 STOP_WORDS = frozenset("the be to of and that have with".split())
 _COLUMNS = 10
@@ -68,9 +67,8 @@ class GopherQuality(Rule):
         )
 
 
-def count_quality(text: str) -> list[int]:
+def count_quality(text: str, words: list[str]) -> list[int]:
     """What the kernel counts in one text."""
-    words = split_words(text)
     real = [word for word in words if not all(class_of(c) & SYMBOL for c in word)]
     lines = text.splitlines()
     return [

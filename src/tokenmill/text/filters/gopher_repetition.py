@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from tokenmill.text.filters.counts import REPETITION, count_all, repeated, share
 from tokenmill.text.filters.rule import Batch, Rule, Verdict
-from tokenmill.text.filters.word_rule import split_words
 
 _COLUMNS = 7
 _MOST_WORDS = 100
@@ -68,7 +68,7 @@ class GopherRepetition(Rule):
         sizes = [n for n, _ in (*self.max_top_ngrams, *self.max_repeated_ngrams)]
         longest = max(sizes, default=1)
         num_columns = _COLUMNS + 2 * (longest - 1)
-        counts = count_all(batch, REPETITION, num_columns, lambda text: count_repetition(text, longest))
+        counts = count_all(batch, REPETITION, num_columns, partial(count_repetition, longest=longest))
         characters, paragraphs, same_paragraphs, in_paragraphs, lines, same_lines, in_lines = counts[
             :_COLUMNS
         ]
@@ -91,10 +91,9 @@ def _is_share(pair: object) -> bool:
     return False
 
 
-def count_repetition(text: str, longest: int) -> list[int]:
+def count_repetition(text: str, words: list[str], longest: int) -> list[int]:
     """What the kernel counts in one text, with n-grams of up to `longest` words."""
     paragraphs, lines = re.split("\n{2,}", text.strip()), re.split("\n+", text)
-    words = split_words(text)
     sizes = range(2, longest + 1)
     return [
         len(text),

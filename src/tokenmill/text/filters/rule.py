@@ -44,7 +44,14 @@ import numpy as np
 
 from tokenmill.base.suggest import one_of
 
-FILTERS = {"length": "length.Length", "code": "code.Code"}
+FILTERS = {
+    "length": "length.Length",
+    "code": "code.Code",
+    "gopher_quality": "gopher_quality.GopherQuality",
+    "gopher_repetition": "gopher_repetition.GopherRepetition",
+    "c4": "c4.C4",
+    "fineweb": "fineweb.Fineweb",
+}
 """The filters by name: module and class in this room."""
 REMOVED = np.dtype(
     [

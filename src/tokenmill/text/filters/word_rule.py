@@ -19,7 +19,6 @@ from functools import cache
 from itertools import product
 
 import numpy as np
-import xxhash
 
 from tokenmill.text.filters.characters import (
     BEFORE_DOT,
@@ -36,9 +35,11 @@ from tokenmill.text.filters.characters import (
 
 Tables = tuple[np.ndarray, np.ndarray, np.ndarray]
 _FORM = np.dtype(
-    [("text", "u1", 24), ("size", "<u4"), ("kind", "<u4"), ("cuts", "<u4"), ("plain", "<u4")]
+    [("text", "u1", 16), ("size", "<u4"), ("kind", "<u4"), ("cuts", "<u4"), ("plain", "<u4")]
 )
 _IS_FORM, _IS_MERGED, _IS_UNIT = 1, 2, 4
+_PRIMES = (0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x165667919E3779F9)
+_64_BITS = (1 << 64) - 1
 _MOST_MERGED = 15
 
 _PRONOUNS = "i you he she it we they"
@@ -213,12 +214,26 @@ def tables() -> Tables:
         rows[number]["text"][: len(text)] = list(text)
         rows[number]["size"], rows[number]["kind"] = len(text), kind
         rows[number]["cuts"], rows[number]["plain"] = _cuts(words), _cuts(plain)
-        hashed = xxhash.xxh3_128_intdigest(text) & 0xFFFF_FFFF_FFFF_FFFF
+        hashed = hash_short(text)
         slot = hashed % len(slots)
         while slots[slot]:
             slot = (slot + 1) % len(slots)
         slots[slot] = hashed >> 48 << 16 | number
     return classes(), rows, slots
+
+
+def hash_short(text: bytes) -> int:
+    """`hash_bytes` of the kernel for 1 to 16 bytes, to find forms by."""
+    size = len(text)
+    if size >= 4:
+        half = 8 if size >= 8 else 4
+        first, last = int.from_bytes(text[:half], "little"), int.from_bytes(text[-half:], "little")
+    else:
+        first, last = text[0] | text[size >> 1] << 8 | text[-1] << 16, 0
+    product = (first ^ _PRIMES[0]) * (last ^ _PRIMES[1] ^ size << 56)
+    hashed = ((product ^ product >> 64) + first + size) & _64_BITS
+    hashed = (hashed ^ hashed >> 37) * _PRIMES[2] & _64_BITS
+    return hashed ^ hashed >> 32
 
 
 def _cuts(words: list[str]) -> int:
