@@ -27,7 +27,7 @@ from near_documents import documents, similar_pairs
 
 import tokenmill
 from tokenmill.base.progress import Progress
-from tokenmill.preparation import Run
+from tokenmill.preparation import Details, Run
 from tokenmill.text.near.candidates import pair_up, unique_pairs
 from tokenmill.text.near.choose import choose_kept
 from tokenmill.text.near.sketch import NUM_BANDS, hash_bands
@@ -76,8 +76,14 @@ def truth(number: int, folder: Path) -> dict[str, object]:
     found = {}
     for keep in ("first", "longest"):
         out = folder / f"truth-{keep}"
-        settings = {"dedup": "near", "near_keep": keep, "workers": 1}
-        tokenmill.prepare(folder / "truth.jsonl", out, run=Run(unit_bytes=1 << 20), **settings)
+        tokenmill.prepare(
+            folder / "truth.jsonl",
+            out,
+            dedup="near",
+            workers=1,
+            details=Details(near_keep=keep),
+            run=Run(unit_bytes=1 << 20),
+        )
         removed = removed_in(out)
         wrong = [
             at

@@ -124,7 +124,9 @@ def test_what_is_added_is_compared_with_what_is_there(tmp_path):
     before = left_in(out)
 
     others = ["quite another text of a few words", "and one more that is like none of the others"]
-    prepare(write(tmp_path / "b.jsonl", [*copies, *others]), out, append=True, allow_heavy_dedup=True)
+    prepare(
+        write(tmp_path / "b.jsonl", [*copies, *others]), out, append=True, allow_heavy_dedup=True
+    )
 
     assert left_in(out) == before | set(others)
     _, lines = record_of(out)

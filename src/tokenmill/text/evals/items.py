@@ -59,7 +59,9 @@ def _matches(pattern: str) -> list[Path]:
     found = sorted(glob.glob(pattern)) or [pattern]
     for path in map(Path, found):
         if not path.is_file() or "," in path.name:
-            raise ValueError(f"decontaminate: there is no file {str(path)!r} (or its name has a comma)")
+            raise ValueError(
+                f"decontaminate: there is no file {str(path)!r} (or its name has a comma)"
+            )
     return list(map(Path, found))
 
 
