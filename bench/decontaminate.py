@@ -1,8 +1,8 @@
 """Test items planted in 100 MB of text: which documents are found, and what looking costs.
 
 Made-up documents hold items of two test sets as they are, and lightly edited: other case,
-punctuation and line breaks, and one word in forty, at least one, replaced. Others hold what must not
-count: an instruction that is in many documents, and the words of an item in another order. CPU
+punctuation and line breaks, and one word in forty, at least one, replaced. Others hold what must
+not count: an instruction that is in many documents, and the words of an item in another order. CPU
 seconds of whole preparations by one worker, the best of some runs: others use this machine.
 """
 

@@ -80,6 +80,8 @@ FEATURES = (
     *(f"formats.{name}" for name in ("datatrove", "dolma", "litdata", "llmc", "mds", "megatron")),
     *("tokens.huggingface", "tokens.sentencepiece", "preparation.from_tokens"),
     *("preparation.train_tokenizer", "preparation.pretokenize", "executors.ray"),
+    *("text.filters", "preparation.stages.filtered_text", "preparation.stages.removals"),
+    "preparation.stages.removed_record",
 )
 """Rooms and modules; a room is all of its modules."""
 

@@ -23,6 +23,7 @@ from tokenmill.look.inspect import Inspection, Made, OpenedData, shown_setting
 from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample
 from tokenmill.pages import html, plots
 from tokenmill.pages.find_documents import bounds_in, survey
+from tokenmill.pages.funnel import funnel
 from tokenmill.pages.health import health_list, health_mark, health_of
 from tokenmill.pages.html import facts, note, pair, section, table
 from tokenmill.version import __version__
@@ -92,6 +93,7 @@ def report(
             ("health", health_mark(answers)),
         ),
         section("Health", health_list(answers)),
+        funnel(made.accounts) if made else None,
         _lengths(splits, sample),
         pair(_top_tokens(opened, counts), _vocabulary(known, counts)),
         pair(_splits(known), _compression(splits, opened.tokenizer)),

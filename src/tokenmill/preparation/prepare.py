@@ -156,10 +156,6 @@ def make_plan(
         from tokenmill.preparation.stages.contamination import keep_test_sets
 
         keep_test_sets(plan)
-    if plan.settings.map is not None:
-        from tokenmill.preparation.stages.filtered_text import keep_map_folder
-
-        keep_map_folder(plan)
     if target.previous is not None:
         keep(plan.workspace.root / PREVIOUS_FILE, target.previous.to_bytes())
     return plan

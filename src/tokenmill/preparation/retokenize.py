@@ -46,6 +46,7 @@ def retokenize(
     """
     started = time.monotonic()
     refuse_fields("retokenize", details, "dedup_min_chars", "document_is", "long_line")
+    refuse_fields("retokenize", details, "map", "mask", "filter", "filter_config")
     refuse_fields("retokenize", run, "engine", "ray_address")
     memory = fit_into_memory(workers, run.max_ram)
     given = {"val_fraction": 0.0, **details.added_to(settings)}

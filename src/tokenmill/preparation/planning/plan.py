@@ -180,6 +180,10 @@ def begin(
         keep_tokenizer(workspace, tokenizer)
     data = json.dumps(plan.to_json()).encode()  # not orjson: paths may not be UTF-8
     keep(workspace.plan_file, data)
+    if plan.settings.map is not None:
+        from tokenmill.preparation.stages.filtered_text import keep_map_folder
+
+        keep_map_folder(plan)
     return plan
 
 

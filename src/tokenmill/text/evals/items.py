@@ -56,7 +56,7 @@ def name_sets(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
 
 
 def _matches(pattern: str) -> list[Path]:
-    found = sorted(glob.glob(pattern)) or [pattern]
+    found = sorted(glob.glob(pattern)) or [pattern]  # noqa: PTH207
     for path in map(Path, found):
         if not path.is_file() or "," in path.name:
             raise ValueError(
