@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+from functools import cache
 
 import pytest
 from flat import prepare
@@ -12,16 +13,18 @@ from preparation.runs import run, start_and_hold
 
 import tokenmill
 from tokenmill.errors import PrepareError
-from tokenmill.text.near.words import words_of
 
 
-def similarity(one, other, width=5):
-    runs = []
-    for text in (one, other):
-        words = [word.decode() for word in words_of(text.encode())]
-        size = min(width, len(words))
-        runs.append({tuple(words[at : at + size]) for at in range(len(words) - size + 1)})
-    return len(runs[0] & runs[1]) / len(runs[0] | runs[1])
+@cache
+def runs_of(text, width=5):
+    words = text.lower().replace(".", " ").split()
+    size = min(width, len(words))
+    return {tuple(words[at : at + size]) for at in range(len(words) - size + 1)}
+
+
+def similarity(one, other):
+    shared = len(runs_of(one) & runs_of(other))
+    return shared / (len(runs_of(one)) + len(runs_of(other)) - shared)
 
 
 def edited(words, chosen):
@@ -52,7 +55,8 @@ def write(path, texts):
 
 def left_in(out):
     data = tokenmill.open(out, "all")
-    return {data.document(number).text for number in range(data.num_documents)}
+    documents = map(data.document, range(data.num_documents))
+    return {data.tokenizer.decode(ids[:-1]).decode() for ids in documents}
 
 
 def record_of(out):
@@ -66,7 +70,7 @@ SETTINGS = {"tokenizer": "bytes", "dedup": "near", "val_fraction": 0.0}
 
 @pytest.mark.parametrize("keep", ["first", "longest"])
 def test_all_and_only_what_is_similar_to_one_that_stays_goes(tmp_path, keep):
-    texts = make_texts(300)
+    texts = make_texts(200)
     source = write(tmp_path / "a.jsonl", texts)
     out = tmp_path / "out"
 
@@ -75,7 +79,7 @@ def test_all_and_only_what_is_similar_to_one_that_stays_goes(tmp_path, keep):
     reasons, lines = record_of(out)
     gone = {line[1] for line in lines}
     near = [line for line in lines if reasons[line[2]] == "near: like another document"]
-    assert len(near) > 50
+    assert len(near) > 30
     for _, number, _, value, _, kept in near:
         assert value == pytest.approx(similarity(texts[number], texts[kept]))
         assert value >= 0.8
