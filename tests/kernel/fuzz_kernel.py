@@ -36,6 +36,8 @@ TESTS_OF_TWINS = [
     "tests/order/test_recipes.py",
     "tests/order/test_plain_rows.py",
     "tests/text/test_clean.py",
+    "tests/text/test_evals.py",
+    "tests/text/test_near.py",
     "tests/text/test_lines.py",
     "tests/batches/test_document_masks.py",
     "tests/batches/test_document_rows.py",
@@ -118,6 +120,32 @@ def texts(rng: np.random.Generator) -> list[bytes]:
 def lines(rng: np.random.Generator) -> tuple[bytes, np.ndarray]:
     whole = b"".join(text + b"\n" for text in texts(rng))
     return whole, np.flatnonzero(np.frombuffer(whole, np.uint8) == ord("\n"))
+
+
+def words(rng: np.random.Generator) -> list[bytes]:
+    letters = np.frombuffer("ab \n_1(\u00e9\u4e2d\u3000\u0e01\U0001f642".encode(), np.uint8)
+    return [rng.choice(letters, rng.integers(0, 300)).tobytes() for _ in range(rng.integers(1, 5))]
+
+
+def spelled(rng: np.random.Generator) -> tuple[Any, ...]:
+    lengths = rng.integers(0, 30, 9)
+    edges = np.append(0, lengths.cumsum()).astype(np.int32)
+    width = int(rng.choice([2, 4]))
+    return rng.integers(0, 9, 50).astype(f"u{width}"), width, bytes(int(edges[-1])), edges
+
+
+def compared(rng: np.random.Generator) -> tuple[Any, ...]:
+    some = words(rng)
+    pairs = rng.integers(0, len(some), (rng.integers(0, 9), 2))
+    return some, pairs, bool(rng.integers(2)), int(rng.integers(1, 9))
+
+
+def looked_for(rng: np.random.Generator) -> tuple[Any, ...]:
+    tables = [rng.integers(0, 2**63, 1 << rng.integers(1, 6), np.uint64) for _ in range(3)]
+    for table in tables[1:]:
+        table[rng.integers(0, len(table))] = 0
+    sizes = rng.integers(0, 2**32, len(tables[2]), np.uint64).astype(np.uint32)
+    return words(rng), int(rng.integers(1, 14)), int(rng.integers(0, 6)), *tables, sizes
 
 
 def marked(rng: np.random.Generator) -> tuple[Any, ...]:
@@ -226,6 +254,10 @@ RIGHT: dict[str, Callable[[np.random.Generator], tuple[Any, ...]]] = {
     "lines_that_count": lambda rng: (*lines(rng), int(rng.integers(0, 9)), 99),
     "hash_lines": lambda rng: (lambda w, s: (w, s, np.ones(len(s), bool)))(*lines(rng)),
     "with_ends": ids,
+    "spell": spelled,
+    "hash_bands": lambda rng: (words(rng), bool(rng.integers(2)), int(rng.integers(1, 9)), 10, 4),
+    "compare_texts": compared,
+    "find_runs": looked_for,
     "mark_documents": marked,
     "spread_documents": spread,
     "augment_rows": augmented,

@@ -14,6 +14,8 @@
 
 #define BLOCK 64
 #define FREE_ROUNDS 32
+#define MOST_BINS 4096
+#define MOST_WORDS 4096 /* of a run that is looked for */
 #define OF_LENGTH UINT64_C(0x9E3779B97F4A7C15)
 #define OF_ROUND UINT64_C(0xD1342543DE82EF95)
 #define OF_WORD UINT64_C(0x2545F4914F6CDD1D)
@@ -232,7 +234,7 @@ PyObject *hash_bands(PyObject *self, PyObject *arguments) {
     Py_ssize_t width, num_bands, rows;
     (void)self;
     if (!PyArg_ParseTuple(arguments, "O!pnnn", &PyList_Type, &texts, &code, &width, &num_bands, &rows)) return NULL;
-    if (width < 1 || num_bands < 1 || rows < 1 || num_bands > 1024 || rows > 1024) {
+    if (width < 1 || num_bands < 1 || rows < 1 || num_bands > MOST_BINS || rows > MOST_BINS / num_bands) {
         PyErr_SetString(PyExc_ValueError, "a sketch has bands of some rows");
         return NULL;
     }
@@ -460,6 +462,7 @@ PyObject *find_runs(PyObject *self, PyObject *arguments) {
     int sound = is_table(&filter, 8, &words) && is_table(&runs, 8, &known.runs_mask) &&
                 is_table(&heads, 8, &known.heads_mask) && is_table(&sizes, 4, &sizes_mask) &&
                 sizes_mask == known.heads_mask && known.width > 0 && known.head >= 0 &&
+                known.width <= MOST_WORDS && known.head <= MOST_WORDS &&
                 has_free_place(known.runs, known.runs_mask) && has_free_place(known.heads, known.heads_mask);
     known.filter_mask = 64 * (words + 1) - 1;
     Scratch scratch = {0};

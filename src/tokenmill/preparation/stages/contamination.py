@@ -115,7 +115,9 @@ def judge_hits(out_dir: str, _number: int = 0) -> Receipt:
                 file.write(hits[found.counts & (units == unit)].astype("<u4").data)
             files.append(name)
             own = own[:0]
-        files.append(write_removed(plan.workspace, FOLDER, unit, own if kind == "removed" else own[:0]))
+        files.append(
+            write_removed(plan.workspace, FOLDER, unit, own if kind == "removed" else own[:0])
+        )
     facts = {"report": _report(plan, known, found, owners)}
     return plan.workspace.leave_receipt(FOLDER, "judged", files, facts)
 

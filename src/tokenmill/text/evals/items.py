@@ -56,10 +56,12 @@ def name_sets(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
 
 
 def _matches(pattern: str) -> list[Path]:
-    found = sorted(glob.glob(pattern)) or [pattern]
+    found = sorted(glob.glob(pattern)) or [pattern]  # noqa: PTH207
     for path in map(Path, found):
         if not path.is_file() or "," in path.name:
-            raise ValueError(f"decontaminate: there is no file {str(path)!r} (or its name has a comma)")
+            raise ValueError(
+                f"decontaminate: there is no file {str(path)!r} (or its name has a comma)"
+            )
     return list(map(Path, found))
 
 

@@ -45,8 +45,10 @@ class KnownRuns:
             owner = np.full(len(runs), number, np.int64)
             found.append((runs, owner, np.arange(len(runs), dtype=np.int64)))
         hashes, owners, positions = (
-            np.concatenate(arrays) for arrays in zip(*found, strict=True)
-        ) if found else (np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
+            (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+            if found
+            else (np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
+        )
         order = np.lexsort((positions, owners, hashes))
         different, first = np.unique(hashes[order], return_index=True)
         starts = np.append(first, len(hashes))
