@@ -69,7 +69,7 @@ MARKED = {
     "mistral": MISTRAL,
 }
 STOCK = {
-    name: text.replace("{% generation %}", "").replace("{% endgeneration %}", "")
+    name: text.replace("{% generation %}", "{% if true %}").replace("endgeneration", "endif")
     for name, text in MARKED.items()
 }
 HAS_SYSTEM = ("chatml", "llama")

@@ -28,9 +28,10 @@ def read_table(source: Source, unit: Unit, rules: ReadRules) -> Iterator[Chunk]:
         done = ends[unit.start] if groups else 0
         covers = ends[unit.stop] if groups else source.size
         try:
-            paths = [find_column(table.schema, name) for name in rules.fields.names]
             if rules.row_fields:
                 paths = _paths_of_rows(table.schema, rules)
+            else:
+                paths = [find_column(table.schema, name) for name in rules.fields.names]
         except NotReadableError as bad:
             yield reader.bad_file(bad, covers - done, first=unit.start == 0)
             return
