@@ -53,8 +53,10 @@ class Conversations:
         written = orjson.dumps(conversation)
         if _NONCHARACTERS.search(written):
             raise NotReadableError(NOT_CHAT, "it has a noncharacter, U+FDD0 to U+FDD4")
-        if any(sign in written for sign in self._signs):
-            conversation = _changed(conversation, self._apart)
+        for sign in self._signs:
+            if sign in written:
+                conversation = _changed(conversation, self._apart)
+                break
         try:
             text = self._template.render(conversation)
             if self._train_on == "all":
