@@ -25,12 +25,12 @@ CHATML = """
             {{- '\\n<call>' + (call.function | tojson) + '</call>' }}
         {%- endfor %}
         {{- '<|im_end|>\\n' }}
-    {% endgeneration %}
+    {%- endgeneration %}
 {%- endfor %}""" + PROMPT.replace("@", "<|im_start|>assistant\\n")
 LLAMA = """{{- bos_token }}
 {%- for message in messages %}
     {{- '<|header|>' + message['role'] + '<|end_header|>\\n\\n' }}
-    {% generation %}{{- message['content'] | trim + '<|eot|>' }}{% endgeneration %}
+    {% generation %}{{- message['content'] | trim + '<|eot|>' }}{%- endgeneration %}
 {%- endfor %}""" + PROMPT.replace("@", "<|header|>assistant<|end_header|>\\n\\n")
 GEMMA = """{{- bos_token }}
 {%- for message in messages %}
@@ -39,14 +39,14 @@ GEMMA = """{{- bos_token }}
     {%- endif %}
     {%- set role = 'model' if message.role == 'assistant' else message.role %}
     {{- '<turn>' + role + '\\n' }}
-    {% generation %}{{- message.content | trim + '<end_turn>\\n' }}{% endgeneration %}
+    {% generation %}{{- message.content | trim + '<end_turn>\\n' }}{%- endgeneration %}
 {%- endfor %}""" + PROMPT.replace("@", "<turn>model\\n")
 MISTRAL = """{{- bos_token }}
 {%- for message in messages %}
     {%- if message.role == 'user' %}
         {{- '[INST] ' + message.content + ' [/INST]' }}
     {%- elif message.role == 'assistant' %}
-        {% generation %}{{- ' ' + message.content + eos_token }}{% endgeneration %}
+        {% generation %}{{- ' ' + message.content + eos_token }}{%- endgeneration %}
     {%- else %}
         {{- raise_exception('there is no role ' + message.role) }}
     {%- endif %}
@@ -56,8 +56,8 @@ MISTRAL = """{{- bos_token }}
 def _for_assistants(template):
     """A block that is marked where the assistant writes it, and not elsewhere."""
     before, _, rest = template.partition("{% generation %}")
-    block, _, after = rest.partition("{% endgeneration %}")
-    marked = "{% generation %}" + block + "{% endgeneration %}"
+    block, _, after = rest.partition("{%- endgeneration %}")
+    marked = "{% generation %}" + block + "{%- endgeneration %}"
     condition = "{%- if message.role == 'assistant' %}"
     return f"{before}{condition}{marked}{{%- else %}}{block}{{%- endif %}}{after}"
 
@@ -69,7 +69,7 @@ MARKED = {
     "mistral": MISTRAL,
 }
 STOCK = {
-    name: text.replace("{% generation %}", "").replace("{% endgeneration %}", "")
+    name: text.replace("{% generation %}", "{% if true %}").replace("endgeneration", "endif")
     for name, text in MARKED.items()
 }
 HAS_SYSTEM = ("chatml", "llama")

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, insort
 from collections import Counter
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -105,6 +106,33 @@ def test_pieces_have_numbers_and_documents_both_ways(case, begin):
         for j, size in enumerate(cut(length + begin, block_size))
     ]
     assert pieces.num_cut == sum(len(cut(length + begin, block_size)) > 1 for length in lengths)
+
+
+@given(documents(), st.booleans(), st.sampled_from(["cut", "drop"]))
+@settings(max_examples=100, deadline=None)
+def test_of_long_documents_the_first_piece_is_kept_or_none(case, begin, long):
+    block_size, lengths = case
+    distinct, counts = np.unique(np.array(lengths, np.int64), return_counts=True)
+    all_pieces = [cut(length + begin, block_size) for length in sorted(lengths)]
+    kept = [p if len(p) == 1 else p[: int(long == "cut")] for p in all_pieces]
+    if not any(kept):
+        with pytest.raises(ValueError, match="leaves no document") if lengths else nullcontext():
+            DocumentPieces(distinct, counts, block_size=block_size, begin=begin, long=long)
+        return
+    pieces = DocumentPieces(distinct, counts, block_size=block_size, begin=begin, long=long)
+    numbers = np.arange(pieces.count_of.sum())
+
+    length = pieces.length_of(numbers)
+    document, piece = pieces.locate(length, numbers - pieces.first_of[length])
+
+    assert np.array_equal(pieces.number_of(document, piece), numbers)
+    found = sorted(zip(document.tolist(), piece.tolist(), length.tolist(), strict=True))
+    assert found == [(d, 0, size) for d, sizes in enumerate(kept) for size in sizes]
+    assert pieces.num_long == sum(len(sizes) > 1 for sizes in all_pieces)
+    assert pieces.num_left_out == sum(not sizes for sizes in kept)
+    every = np.arange(len(lengths))
+    assert pieces.are_there(every, np.zeros_like(every)).tolist() == list(map(bool, kept))
+    assert not pieces.are_there(every, np.ones_like(every)).any()
 
 
 def test_a_row_for_each_piece_has_them_from_the_shortest():

@@ -46,7 +46,9 @@ class BatchLoader:
 
     `rows` are "windows", "packed" (whole documents, as many as fit, then padding) or "documents"
     (one a row, then padding): rows.md. `begin_token` is an id to put before every document of
-    the latter two. Where there is padding, a batch unpacks as `inputs, labels`. `augment` is a list
+    the latter two. `long` says what becomes of documents longer than a row: "split" makes several
+    rows of them, "cut" one of their beginning, "drop" none. Where there is padding, a batch unpacks
+    as `inputs, labels`. `augment` is a list
     of augmentations, such as `FillInTheMiddle()`: docs/guides/augmentation.md.
 
     Endless unless `epochs` is given. A pass of `epochs` epochs ends with the last whole step; the
@@ -69,11 +71,12 @@ class BatchLoader:
         phase: bool = False,
         rows: str = "windows",
         begin_token: int | None = None,
+        long: str = "split",
         augment: Sequence[Any] | None = None,
         documents: bool = False,
         form: BatchForm = BatchForm(),  # noqa: B008 - it is frozen
     ) -> None:
-        rules = OrderSettings(block_size, seed, order, phase, rows, begin_token)
+        rules = OrderSettings(block_size, seed, order, phase, rows, begin_token, long)
         self.data = data
         self.epochs = epochs
         self.form = form

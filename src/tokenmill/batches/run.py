@@ -37,6 +37,7 @@ class LoaderKeywords(TypedDict, total=False):
     phase: bool
     rows: str
     begin_token: int | None
+    long: str
     augment: Sequence[Any] | None
     documents: bool
 

@@ -13,7 +13,10 @@ from tokenmill.errors import OrderMismatchError
 from tokenmill.order.step_share import LARGEST
 
 STATE_FORMAT = 1
-USUAL = {"rows": "windows", "begin_token": None, "documents": None, "augment": None}
+USUAL = {
+    **{"rows": "windows", "begin_token": None, "long": "split"},
+    **{"documents": None, "augment": None},
+}
 """What holds where a state does not say."""
 _OF_DATA = ("data_fingerprint", "sources", "num_tokens", "documents")
 

@@ -105,6 +105,7 @@ def tokens(path: str, wanted: str, limit: int, **options: Any) -> Outcome:
 @switch("--phase", "The order moves by a phase each epoch")
 @value("--rows", "KIND", "windows, packed or documents", default="windows")
 @value("--begin_token", "ID", "With rows of documents: id put before each", type=int)
+@value("--long", "KIND", "Documents longer than a row: split, cut or drop", default="split")
 @value("--row", "I", "This row only", type=int)
 @limit_option
 @excerpt_options

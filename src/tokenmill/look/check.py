@@ -29,7 +29,7 @@ from tokenmill.formats.held_out import is_named
 from tokenmill.formats.not_tokens import known_head, likely_dtype
 from tokenmill.formats.untrusted import head
 from tokenmill.hub.remote_files import OUR_FOLDER
-from tokenmill.look import document_traps, shard_files, wrong_ids
+from tokenmill.look import chat_traps, document_traps, shard_files, wrong_ids
 from tokenmill.look.inspect import open_splits
 from tokenmill.look.token_sample import BLOCK_TOKENS, BUDGET, SplitSample, Trap, spread
 from tokenmill.shards.manifest import STATE_FILE_NAME, Manifest
@@ -46,7 +46,7 @@ OF_CONTENT: tuple[TrapCheck, ...] = (
     *(shard_files.unfilled, shard_files.cut, shard_files.repeated),
     *(wrong_ids.numbers, wrong_ids.texts),
     *(document_traps.doubled_ends, document_traps.missing_ends, document_traps.no_ends),
-    *(document_traps.begin_tokens, document_traps.never_shuffled),
+    *(document_traps.begin_tokens, document_traps.never_shuffled, chat_traps.targets),
 )
 
 
@@ -105,6 +105,7 @@ def verify(
         _check_ours(check, full, subset, progress)
         if not check.damaged:
             _find_traps(check, sample, open_options)
+            check.traps += _other_template(path, open_options.get("tokenizer"))
         return check
     _find_traps(check, sample, open_options)
     try:
@@ -125,6 +126,20 @@ def verify(
     if check.damaged:
         check.traps = []
     return check
+
+
+def _other_template(path: str | os.PathLike[str], tokenizer: Any) -> Iterator[Trap]:
+    """Compare the template of chat with that of the tokenizer folder that is named, if any."""
+    recorded = Manifest.load(path).settings
+    if not recorded.get("chat") or not isinstance(tokenizer, str | os.PathLike):
+        return
+    from tokenmill.tokens.chat_template import find_template
+
+    text, _ = find_template(os.fspath(tokenizer), None)
+    if text != recorded.get("chat_template"):
+        evidence = f"the conversations were written by another chat template than {tokenizer} has"
+        fix = "prepare them again, or serve the model with the template in dataset_metadata.json"
+        yield Trap("other-template", "dataset_metadata.json", evidence, fix)
 
 
 def _damage(error: FormatError, file: str, what: str, expected: str) -> Finding:

@@ -186,9 +186,12 @@ class OpenedData:
     def known(self) -> Inspection:
         return inspect(self.path, **self.open_options)
 
-    def shown(self, data: TokenDataset, ids: np.ndarray) -> list[ShownToken]:
+    def shown(
+        self, data: TokenDataset, ids: np.ndarray, targets: np.ndarray | None = None
+    ) -> list[ShownToken]:
         """Return ids of a split as text."""
-        return show_ids(ids, self.tokenizer, end_of_text_id=data.end_of_text_id)
+        end = data.end_of_text_id
+        return show_ids(ids, self.tokenizer, end_of_text_id=end, targets=targets)
 
 
 def _split(data: TokenDataset, block_size: int) -> SplitInfo:

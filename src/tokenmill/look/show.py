@@ -5,7 +5,7 @@ that are no character alone are written out (\\x1b), so that nothing can move a 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +24,7 @@ EDGE = "\u2502"
 _MARKED = {" ": SPACE, "\n": NEWLINE + "\n", "\t": TAB}
 # Neighbouring tokens in two shades, what is special in reverse red.
 _SHADES = ("\x1b[48;5;254;38;5;16m", "\x1b[48;5;250;38;5;16m")
+_DIM = "\x1b[2m"  # what is no target
 _LOUD = "\x1b[1;41;97m"
 _RESET = "\x1b[0m"
 
@@ -36,6 +37,8 @@ class ShownToken:
     data: bytes
     """The bytes it stands for; of a special token, how it is written."""
     special: bool = False
+    target: bool | None = None
+    """True if it is learned, False if not; None: the data has no column `loss`."""
 
     @property
     def text(self) -> str:
@@ -43,10 +46,27 @@ class ShownToken:
         return visible(self.data)
 
 
+def targets_of(data: TokenDataset, start: int, stop: int) -> np.ndarray | None:
+    """Return which tokens are targets; None for data without the column `loss`."""
+    return data.column("loss", start, stop) if "loss" in data.columns else None
+
+
 def show_ids(
-    ids: np.ndarray, tokenizer: Any, *, end_of_text_id: int | None = None
+    ids: np.ndarray,
+    tokenizer: Any,
+    *,
+    end_of_text_id: int | None = None,
+    targets: np.ndarray | None = None,
 ) -> list[ShownToken]:
     """Some ids as text; without a tokenizer, or outside its vocabulary, as `<id>`."""
+    tokens = _shown(ids, tokenizer, end_of_text_id)
+    if targets is None:
+        return tokens
+    pairs = zip(tokens, targets.tolist(), strict=True)
+    return [replace(token, target=bool(target)) for token, target in pairs]
+
+
+def _shown(ids: np.ndarray, tokenizer: Any, end_of_text_id: int | None) -> list[ShownToken]:
     special = end_of_text_id if tokenizer is None else tokenizer.end_of_text_id
     bytes_of = _bytes_of_each(ids, tokenizer)
     tokens = []
@@ -87,7 +107,10 @@ def _decode(tokenizer: Any, ids: Any) -> bytes | None:
 
 
 def render(tokens: Iterable[ShownToken], *, color: bool, with_ids: bool = False) -> str:
-    """Text with the edges of its tokens: shades in colour, bars without."""
+    """Text with the edges of its tokens: shades in colour, bars without.
+
+    What is no target is dim; without colour, `+` is before each target.
+    """
     parts = []
     for number, token in enumerate(tokens):
         text = "".join(_MARKED.get(c, c) for c in token.text)
@@ -95,10 +118,12 @@ def render(tokens: Iterable[ShownToken], *, color: bool, with_ids: bool = False)
             text = f"{text}({token.id})"
         if color:
             style = _LOUD if token.special else _SHADES[number % 2]
+            style = _DIM if token.target is False else style
             # A shade that runs over the end of a line would fill the line.
             parts.append("\n".join(f"{style}{t}{_RESET}" if t else "" for t in text.split("\n")))
         else:
-            parts.append(f"[[{text}]]" if token.special else text)
+            text = f"[[{text}]]" if token.special else text
+            parts.append(f"+{text}" if token.target else text)
     return "".join(parts) if color else EDGE.join(parts)
 
 
@@ -117,7 +142,11 @@ class Excerpt:
         return {
             "title": self.title,
             **self.place._asdict(),
-            "tokens": [{"id": p.id, "text": p.text, "special": p.special} for p in self.tokens],
+            "tokens": [
+                {"id": p.id, "text": p.text, "special": p.special}
+                | ({} if p.target is None else {"target": p.target})
+                for p in self.tokens
+            ],
             "left_out": self.left_out,
         }
 
@@ -130,7 +159,8 @@ def show_tokens(
         has = f"the split has {data.num_tokens:,} tokens, and the first must be before the last"
         raise ValueError(f"tokens {start}:{stop} of {data.path}: {has}")
     ids = data.tokens(start, min(stop, start + limit))
-    tokens = show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id)
+    targets = targets_of(data, start, start + len(ids))
+    tokens = show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id, targets=targets)
     title = title or f"tokens {start:,} to {stop:,}"
     return Excerpt(title, place_of(data, start), tokens, stop - start - len(ids))
 
@@ -167,7 +197,13 @@ def show_step(
         title = f"step {step:,}, rank {loader.rank}, row {number} (sample {sample:,})"
         filled = int(batch.spans.filled[number])
         ids = batch.tokens[number, : min(filled, limit)]
-        shown = show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id)
+        loss = (batch.columns or {}).get("loss")
+        shown = show_ids(
+            ids,
+            data.tokenizer,
+            end_of_text_id=data.end_of_text_id,
+            targets=None if loss is None else loss[number, : len(ids)],
+        )
         if batch.has_padding:
             count = len(batch.spans.between(number, number + 1).row)
             padding = batch.tokens.shape[1] - filled

@@ -1,7 +1,8 @@
 """Documents cut into pieces that fit into a row, numbered by length: all by arithmetic.
 
 order.md ("Rows of documents", 1 and 2) says how. A document has full pieces and a rest; one
-that fits is a rest without full pieces. Only the histogram of lengths is needed, however many
+that fits is a rest without full pieces. Of one that is longer than a row, `long` keeps all pieces
+("split"), the first ("cut") or none ("drop"). Only the histogram of lengths is needed, however many
 documents there are.
 """
 
@@ -51,7 +52,13 @@ class DocumentPieces:
     """The pieces of documents of these lengths, and their numbers."""
 
     def __init__(
-        self, lengths: np.ndarray, counts: np.ndarray, *, block_size: int, begin: bool
+        self,
+        lengths: np.ndarray,
+        counts: np.ndarray,
+        *,
+        block_size: int,
+        begin: bool,
+        long: str = "split",
     ) -> None:
         self.block_size = block_size
         self.begin = begin
@@ -60,9 +67,23 @@ class DocumentPieces:
         self._full = (whole - 1) // block_size  # full pieces of a document of each length
         rest = whole - self._full * block_size
         has_rest = (self._full == 0) | (rest > 1)
+        is_long = whole > self.capacity
+        if long != "split":
+            self._full[is_long] = 1 if long == "cut" else 0
+            has_rest[is_long] = False
+        self._num_pieces = self._full + has_rest  # of a document of each length
+        self.num_long = int(counts[is_long].sum())
+        """Documents that are longer than a row."""
+        self.num_left_out = self.num_long if long == "drop" else 0
+        """Documents that are in no row."""
         self._document_starts = np.concatenate([[0], np.cumsum(counts)])
-        self.num_cut = int(counts[self._full + has_rest > 1].sum())
+        self.num_cut = int(counts[self._num_pieces > 1].sum())
         """Documents of more than one piece."""
+        if counts.any() and not (counts * self._num_pieces).any():
+            raise ValueError(
+                f'long="drop" leaves no document: all are longer than a row of {self.capacity:,} '
+                'tokens; give a larger block_size, or long="split"'
+            )
 
         # One run of numbers for the rests, and one for the full pieces, of every length.
         rests = np.flatnonzero(has_rest)
@@ -118,6 +139,12 @@ class DocumentPieces:
         runs = np.searchsorted(self._length, np.arange(self.capacity + 2))
         starts = self._starts[:-1] - self.first_of[self._length]
         return runs, starts, self._document_starts[self._class], self._first, self._each
+
+    def are_there(self, document: np.ndarray, piece: np.ndarray) -> np.ndarray:
+        """Return which pieces are in a row, as `long` may leave some out."""
+        kind = np.searchsorted(self._document_starts, document, side="right") - 1
+        there: np.ndarray = piece < self._num_pieces[kind]
+        return there
 
     def number_of(self, document: np.ndarray, piece: np.ndarray) -> np.ndarray:
         """The number of each piece among all: the inverse of `locate`."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 ORDER_VERSION = 1  # part of every fingerprint; a new value means that a seed names another order
 ROWS = ("windows", "packed", "documents")
+LONG = ("split", "cut", "drop")
+"""What becomes of documents that are longer than a row."""
 ORDERS = ("blocks", "random", "sequential", "shuffle")
 _KEYS_OF_SOURCE = 6
 
@@ -49,11 +51,18 @@ class OrderSettings:
     phase: bool = False
     rows: str = "windows"
     begin_token: int | None = None
+    long: str = "split"
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 1 << 63:
             raise ValueError(f"seed is {self.seed}; it must be 0 or more, and below 2^63")
         one_of("rows", self.rows, ROWS)
+        one_of("long", self.long, LONG)
+        if self.long != "split" and not self.of_documents:
+            raise ValueError(
+                f'long="{self.long}" is for rows made of documents, and rows are "windows"; use '
+                'rows="packed" or rows="documents"'
+            )
         if isinstance(self.order, str) and self.order not in ORDERS:
             raise ValueError(f"unknown order {self.order!r}; known are: {', '.join(ORDERS)}")
         if not self.of_documents:
@@ -96,6 +105,7 @@ class OrderSettings:
                 self.block_size,
                 seed,
                 self.begin_token is not None,
+                self.long,
             )
         windows = Windows(axis.num_tokens, self.block_size, seed, self.phase)
         if self.order == "random":
@@ -112,7 +122,9 @@ class OrderSettings:
 
     def to_json(self, name: str) -> dict[str, Any]:
         """For states, with the name that the source's order has. Of documents only where used."""
-        of_documents = {"rows": self.rows, "begin_token": self.begin_token}
+        of_documents: dict[str, Any] = {"rows": self.rows, "begin_token": self.begin_token}
+        if self.long != "split":
+            of_documents["long"] = self.long
         return {
             **(of_documents if self.of_documents else {}),
             "order_version": ORDER_VERSION,

@@ -35,6 +35,7 @@ class RowOrder(SourceOrder):
         block_size: int,
         seed: int,
         begin: bool,
+        long: str = "split",
     ) -> None:
         """`document_edges(start, stop)`: where the documents with these tokens begin and end."""
         check_at_least_one(block_size=block_size)
@@ -48,7 +49,7 @@ class RowOrder(SourceOrder):
         self.block_size = block_size
         self.seed = seed
         self.pieces = DocumentPieces(
-            documents.lengths, documents.counts, block_size=block_size, begin=begin
+            documents.lengths, documents.counts, block_size=block_size, begin=begin, long=long
         )
         lengths = self.pieces.lengths
         counts = self.pieces.count_of[lengths].tolist()
@@ -74,6 +75,8 @@ class RowOrder(SourceOrder):
             "rows_per_epoch": self.samples_per_epoch,
             "documents": int(self.documents.counts.sum()),
             "cut_documents": pieces.num_cut,
+            "long_documents": pieces.num_long,
+            "documents_left_out": pieces.num_left_out,
             # Of every piece all tokens but the first are targets.
             "targets_per_epoch": pieces.num_tokens - int(pieces.count_of.sum()),
             "padding_per_epoch": self.samples_per_epoch * pieces.capacity - pieces.num_tokens,
@@ -108,7 +111,9 @@ class RowOrder(SourceOrder):
         document = find_documents(self.documents, first_tokens[some], lengths[some])
         counts = last_piece - first_piece + 1
         piece = runs(first_piece, counts)
-        rows = self.row_of(self.pieces.number_of(document.repeat(counts), piece), epoch)
+        document = document.repeat(counts)
+        there = self.pieces.are_there(document, piece)
+        rows = self.row_of(self.pieces.number_of(document[there], piece[there]), epoch)
         if self._in_disk_order:
             positions = np.argsort(self._rows_by_place)[rows]
         else:

@@ -95,7 +95,10 @@ def _row(view: View, made: Batch, number: int, whole: str | None) -> Html:
     packing = strip(columns, len(tokens), filled) if view.data.knows_documents else None
     edges = {column: _edge(view, position) for column, position in parts if column < limit}
     notes = [_note(made, number, column) for column in range(limit)]
-    body = coloured(view.site.shown(view.data, tokens[:limit]), notes=notes, edges=edges)
+    loss = (made.columns or {}).get("loss")
+    targets = None if loss is None else loss[number, :limit]
+    shown = view.site.shown(view.data, tokens[:limit], targets)
+    body = coloured(shown, notes=notes, edges=edges)
     rest = None
     if limit < filled:
         rest = tag("p", tag("a", f"{filled - limit:,} more tokens", href=whole))

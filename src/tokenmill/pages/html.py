@@ -125,7 +125,8 @@ def coloured(
     edges = edges or {}
     parts: list[Html | None] = []
     for number, (token, words) in enumerate(zip_longest(tokens, notes)):
-        hover = [*_hover(token), f"token {first + number:,}", *filter(None, [words])]
+        target = None if token.target is None else "a target" if token.target else "no target"
+        hover = [*_hover(token), f"token {first + number:,}", *filter(None, [target, words])]
         kind = _class(token, first + number) + (" found" if number in found else "")
         shown = token.text.translate(_MARKED)
         parts.append(edges.get(number))
@@ -147,10 +148,11 @@ def preview(tokens: Sequence[ShownToken]) -> Html:
 
 
 def _class(token: ShownToken, place: int) -> str:
+    context = " context" if token.target is False else ""
     if token.special:
-        return "t special"
+        return f"t special{context}"
     is_text = token.data.decode(errors="ignore").encode() == token.data
-    return f"t s{place % SHADES}{'' if is_text else ' raw'}"
+    return f"t s{place % SHADES}{'' if is_text else ' raw'}{context}"
 
 
 def _hover(token: ShownToken) -> list[str]:

@@ -15,7 +15,7 @@ from tokenmill.base.markup import Html, join, tag
 from tokenmill.dataset import TokenDataset
 from tokenmill.errors import TokenmillError
 from tokenmill.look.inspect import OpenedData
-from tokenmill.look.show import ShownToken
+from tokenmill.look.show import ShownToken, targets_of
 from tokenmill.pages.html import fill_in
 from tokenmill.pages.query import Fields, Query, address
 
@@ -119,7 +119,8 @@ class View:
         return shard.file, position - shard.start
 
     def shown(self, start: int, stop: int) -> list[ShownToken]:
-        return self.site.shown(self.data, self.data.tokens(start, stop))
+        targets = targets_of(self.data, start, stop)
+        return self.site.shown(self.data, self.data.tokens(start, stop), targets)
 
 
 def _pages() -> dict[str, Callable[[View], Page]]:

@@ -38,6 +38,7 @@ _MOST_NUMBER = 1_000_000  # that a function or filter is given, such as a width
 _WIDTH = re.compile(r"\d{6}")
 _TOKEN_FILES = ("special_tokens_map.json", "tokenizer_config.json")
 _CLOCK = "strftime_now"  # a function; the variable of this name is the date that it tells
+_DICT_NAMES = frozenset(dir(dict))
 _NO_FILTERS = ("center", "format", "random", "pprint", "wordwrap")
 
 
@@ -214,6 +215,12 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         for value in (*args, *keywords.values()):
             self._value(value)
         return super().call(context, function, *args, **keywords)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """`message.role`, at once where Jinja would look for an attribute of a dict first."""
+        if type(obj) is dict and attribute not in _DICT_NAMES:
+            return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+        return super().getattr(obj, attribute)
 
     def wrap_str_format(self, value: Any) -> Any:
         wrapped = super().wrap_str_format(value)

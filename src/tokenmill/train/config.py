@@ -17,10 +17,11 @@ from tokenmill.errors import SettingsMismatchError
 
 # Changing one of these makes another run; all others may change between stop and resume.
 SHAPES_THE_RUN = (
-    "n_layer", "n_head", "n_embd", "block_size", "dropout", "vocab_size", "tokenizer", "documents",
-    "where", "weights", "order", "rows", "begin_token", "fim_rate", "fim_spm_rate", "fim_ids",
-    "drop_rate", "replace_rate", "global_batch_size", "learning_rate", "min_learning_rate",
-    "warmup_iters", "decay_iters", "weight_decay", "beta1", "beta2", "grad_clip", "seed",
+    "n_layer", "n_head", "n_embd", "block_size", "dropout", "vocab_size", "tokenizer",
+    "documents", "where", "weights", "order", "rows", "begin_token", "long", "fim_rate", "fim_spm_rate",
+    "fim_ids", "drop_rate", "replace_rate", "global_batch_size", "learning_rate",
+    "min_learning_rate", "warmup_iters", "decay_iters", "weight_decay", "beta1", "beta2",
+    "grad_clip", "seed",
 )  # fmt: skip
 AT_LEAST_ONE = (
     "max_iters", "batch_size", "global_batch_size", "micro_batch_size", "block_size", "n_layer",
@@ -65,6 +66,8 @@ class TrainConfig:
     """Contents of a row: a window, whole documents packed, or one document; see rows.md."""
     begin_token: int | None = None
     """Id to put before every document, with rows made of documents."""
+    long: Literal["split", "cut", "drop"] = "split"
+    """Documents that are longer than a row of documents: split into rows, cut, or dropped."""
     skip_steps: str | None = None
     """Steps of the data to leave out, such as 120,400-410: batches that spoiled a run."""
 
@@ -208,7 +211,7 @@ class TrainConfig:
     @property
     def order_options(self) -> dict[str, Any]:
         """The keywords of a loader that decide which rows it serves."""
-        names = ("block_size", "seed", "order", "rows", "begin_token", "augment")
+        names = ("block_size", "seed", "order", "rows", "begin_token", "long", "augment")
         return {name: getattr(self, name) for name in names}
 
     @property

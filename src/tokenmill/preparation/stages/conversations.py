@@ -7,7 +7,7 @@ the special tokens of the text were found, the mark is taken out again.
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,14 @@ class Conversations:
         self._template = compiled(settings.chat_template, settings.template_variables)
         self._field = settings.messages_field
         self._train_on = settings.train_on
-        self._specials = [name for name in tokenizer.special_ids if name]
-        self._find = re.compile(b"|".join(_in_json(self._specials)) or b"(?!)")
+        specials = [name for name in tokenizer.special_ids if name]
+        if short := [name for name in specials if len(name) == 1]:
+            raise PrepareError(f"the special token {short[0]!r} cannot be told from text")
+        self._signs = _signs(specials)
+        self._special = re.compile("|".join(map(re.escape, specials)) or "(?!)")
+        parts = [(s[:n], s[n:]) for s in specials for n in range(1, len(s))]
+        self._beginnings = tuple({begins for begins, _ in parts if not begins.isspace()})
+        self._endings = tuple({ends for _, ends in parts if not ends.isspace()})
 
     def text_of(self, row: Any) -> bytes:
         """Return the text of a row; NotReadableError if it is no conversation."""
@@ -47,8 +53,10 @@ class Conversations:
         written = orjson.dumps(conversation)
         if _NONCHARACTERS.search(written):
             raise NotReadableError(NOT_CHAT, "it has a noncharacter, U+FDD0 to U+FDD4")
-        if self._find.search(written):
-            conversation = _changed(conversation, self._apart)
+        for sign in self._signs:
+            if sign in written:
+                conversation = _changed(conversation, self._apart)
+                break
         try:
             text = self._template.render(conversation)
             if self._train_on == "all":
@@ -84,23 +92,10 @@ class Conversations:
 
     def _apart(self, text: str) -> str:
         """Return a string of a message in which no special token can be found."""
-        text = self._splits.sub(lambda found: found[0][0] + APART + found[0][1:], text)
-        if self._begins.search(text):
-            text = text[:-1] + text[-1] + APART
-        return APART + text if self._ends.match(text) else text
-
-    @cached_property
-    def _splits(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(re.escape, sorted(self._specials, key=len, reverse=True))))
-
-    @cached_property
-    def _begins(self) -> re.Pattern[str]:
-        """The beginning of a special string, at the end of a text."""
-        return re.compile(f"(?:{'|'.join(map(re.escape, _beginnings(self._specials)))})\\Z")
-
-    @cached_property
-    def _ends(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(re.escape, _endings(self._specials))))
+        while self._special.search(text):  # again, for one that is inside another
+            text = self._special.sub(lambda found: found[0][0] + APART + found[0][1:], text)
+        before = APART if text.startswith(self._endings) else ""
+        return before + text + (APART if text.endswith(self._beginnings) else "")
 
 
 @lru_cache(maxsize=2)
@@ -143,23 +138,12 @@ def _changed(value: Any, change: Callable[[str], str]) -> Any:
     return [_changed(inner, change) for inner in value] if isinstance(value, list) else value
 
 
-def _beginnings(specials: Sequence[str]) -> list[str]:
-    return [s[:n] for s in specials for n in range(1, len(s)) if not s[:n].isspace()]
-
-
-def _endings(specials: Sequence[str]) -> list[str]:
-    return [s[n:] for s in specials for n in range(1, len(s)) if not s[n:].isspace()]
-
-
-def _in_json(specials: Sequence[str]) -> list[bytes]:
-    """Return expressions that find what needs a mark in JSON: whole, or at an edge of a string."""
-
-    def written(texts: Sequence[str]) -> list[bytes]:
-        return sorted({re.escape(orjson.dumps(text)[1:-1]) for text in texts}, key=len)[::-1]
-
-    at_end = [text + b'"' for text in written(_beginnings(specials))]
-    at_start = [b'"' + text for text in written(_endings(specials))]
-    return [*written(specials), *at_end, *at_start]
+def _signs(specials: Sequence[str]) -> list[bytes]:
+    """Return what is in JSON wherever a string has a special one, or begins or ends inside one."""
+    signs = set()
+    for written in (orjson.dumps(special)[1:-1] for special in specials):
+        signs |= {written[:2], written[-2:], written[:1] + b'"', b'"' + written[-1:]}
+    return sorted(signs)
 
 
 class ConversationEncoder:
