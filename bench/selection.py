@@ -138,9 +138,13 @@ def cost_of_facts(folder: Path, megabytes: int, repeats: int) -> dict[str, objec
     number, size = 0, 0
     with path.open("wb") as file:
         while size < megabytes << 20:
-            text = " ".join(words[i] for i in chosen.zipf(1.3, int(chosen.integers(20, 400))) % 4000)
+            text = " ".join(
+                words[i] for i in chosen.zipf(1.3, int(chosen.integers(20, 400))) % 4000
+            )
             url = f"https://example.org/{number}"
-            size += file.write(orjson.dumps({"text": text, "url": url, "score": number % 7 / 7}) + b"\n")
+            size += file.write(
+                orjson.dumps({"text": text, "url": url, "score": number % 7 / 7}) + b"\n"
+            )
             number += 1
     kinds = {"none": {}, "origin": {"facts": True}, "url and score": {"keep": "url,score"}}
     cpu: dict[str, list[float]] = {name: [] for name in kinds}
