@@ -5,7 +5,6 @@ A dataset is one axis of `len(data)` tokens over all its shards, in the order of
 each shard; tokens are mapped or read when they are asked for, documents likewise.
 """
 
-import functools
 import hashlib
 import os
 from collections.abc import Sequence
@@ -296,6 +295,7 @@ class TokenDataset(TokenAxis):
         self._loaded: Any = None
         self._fingerprint: str | None = None
         self._by_length: LengthIndex | None = None
+        self._facts: Facts | None = None
 
     def __repr__(self) -> str:
         return (
@@ -313,8 +313,8 @@ class TokenDataset(TokenAxis):
 
     def __getstate__(self) -> dict[str, Any]:
         # Paths and settings travel; what is open, counted or loaded does not.
-        kept = {name: value for name, value in self.__dict__.items() if name != "all_facts"}
-        return {**kept, "_loaded": None, "_documents": None, "_by_length": None}
+        opened = ("_loaded", "_documents", "_by_length", "_facts")
+        return {**self.__dict__, **dict.fromkeys(opened)}
 
     @property
     def named_splits(self) -> list[str]:
@@ -377,14 +377,16 @@ class TokenDataset(TokenAxis):
         """Return True if facts of all documents were kept."""
         return bool(self._found.facts)
 
-    @functools.cached_property
+    @property
     def all_facts(self) -> "Facts":
         """The reader of the facts of these documents."""
+        if self._facts is None:
+            self._facts = self._reader.facts or self._facts_of_splits()
+        return self._facts
+
+    def _facts_of_splits(self) -> "Facts":
         from tokenmill.reading.facts import Facts, no_facts
 
-        if self._reader.facts is not None:
-            chosen: Facts = self._reader.facts
-            return chosen
         splits = dict.fromkeys(file.split for file in self.files)
         files = [file for file in self._found.facts if file.split in splits]
         if not files:

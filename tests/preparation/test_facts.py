@@ -174,8 +174,8 @@ def test_other_programs_read_it(jsonl, tmp_path):
 
 @pytest.fixture(scope="module")
 def arguments(jsonl):
-    return {"inputs": jsonl, "tokenizer": "bytes", "keep": KEEP, "unit_bytes": 40_000,
-            "dedup": "lines", "tokens_per_shard": 100_000}  # fmt: skip
+    settings = {"tokenizer": "bytes", "keep": KEEP, "unit_bytes": 60_000}
+    return {"inputs": jsonl, "tokens_per_shard": 100_000, **settings}
 
 
 @pytest.fixture(scope="module")
@@ -253,15 +253,25 @@ def write_with(path, number, at, value):
     return path
 
 
-@pytest.mark.parametrize(("unit_bytes", "at"), [(1 << 20, 61_234), (90_000, 61_234), (90_000, 1)])
-def test_a_field_of_another_type_is_named_with_its_line(tmp_path, unit_bytes, at):
-    path = write_with(tmp_path / "rows.jsonl", 70_000, at, "high")
-    with pytest.raises(BadInputError) as error:
-        prepare(path, tmp_path / "out", tokenizer="bytes", keep="score", unit_bytes=unit_bytes,
-                workers=1)  # fmt: skip
-    line = at if at > 1 else 2 if unit_bytes > 1 << 17 else error.value.message.split(":")[1]
-    assert f"rows.jsonl:{line:,}: 'score' is " in error.value.message if at > 1 else True
+@pytest.mark.parametrize("unit_bytes", [1 << 20, 90_000])
+def test_a_field_of_another_type_is_named_with_its_line(tmp_path, unit_bytes):
+    path = write_with(tmp_path / "rows.jsonl", 20_000, 17_234, "high")
+    rules = {"tokenizer": "bytes", "keep": "score", "unit_bytes": unit_bytes, "workers": 1}
+    message = r"rows.jsonl:17,234: 'score' is 'high' \(string\), and the values before it are int64"
+    with pytest.raises(BadInputError, match=message):
+        prepare(path, tmp_path / "out", **rules)
     assert not (tmp_path / "out" / "dataset_metadata.json").exists()
+
+
+def test_types_of_two_units_that_differ_are_named_with_the_line(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    rows = ({"text": "tea " * 30, "n": n if n <= 1000 else str(n)} for n in range(1, 2001))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    at = [line.endswith('"n": "1001"}') for line in path.read_text().splitlines()].index(True) + 1
+    before = sum(len(line) + 1 for line in path.read_text().splitlines()[: at - 1])
+    rules = {"tokenizer": "bytes", "keep": "n", "unit_bytes": before, "workers": 1}
+    with pytest.raises(BadInputError, match=f"rows.jsonl:{at:,}: 'n' is '1001'"):
+        prepare(path, tmp_path / "out", **rules)
 
 
 @pytest.mark.parametrize(

@@ -329,7 +329,7 @@ class BatchLoader:
         Column 0 to block_size - 1 are the inputs; targets are one further. A begin token that was
         put in is at `document_offset` -1; padding comes from nowhere, and is an IndexError.
         """
-        from tokenmill.batches.lookup import SamplePlace, place_in_row
+        from tokenmill.batches.lookup import SamplePlace, SamplePlaceWithFacts, place_in_row
 
         self._check_step(step)
         share = self._maker.share
@@ -340,7 +340,11 @@ class BatchLoader:
         sample = share.first_sample(step) + rank * share.batch_size + row
         epoch = int(self._run.order.epoch_of(np.array([sample]))[0])
         source, place = place_in_row(self.datasets, self._run.order, sample, column)
-        return SamplePlace(self.names[source], epoch, sample, *place)
+        found = SamplePlace(self.names[source], epoch, sample, *place)
+        if (number := found.document) is not None and self.datasets[source].has_facts:
+            found = SamplePlaceWithFacts(*found)
+            found.facts = self.datasets[source].facts_of(number)
+        return found
 
     def when(
         self,

@@ -22,15 +22,11 @@ class TokenPlace(NamedTuple):
     """Number of the document, None where nothing says where documents end."""
     document_offset: int | None
     """Tokens of the document before this one."""
-    facts: dict[str, Any] | None = None
-    """Facts of the document: its file, row, url...; empty where the data keeps none."""
 
     def __str__(self) -> str:
         place = f"{self.file}, token {self.offset:,}"
         if self.document is not None:
             place += f"; document {self.document:,}, token {self.document_offset:,}"
-        if self.facts:
-            place += f"; {one_line_of(self.facts)}"
         return place
 
 
@@ -46,7 +42,16 @@ class SamplePlace(NamedTuple):
     offset: int
     document: int | None
     document_offset: int | None
-    facts: dict[str, Any] | None = None
+
+
+class SamplePlaceWithFacts(SamplePlace):
+    """The same in data that keeps facts of its documents."""
+
+    facts: dict[str, Any]
+    """Of the document: its file, row, url..."""
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, facts={self.facts!r})"
 
 
 class Visit(NamedTuple):
@@ -76,7 +81,6 @@ def place_of(data: TokenDataset, position: int) -> TokenPlace:
         offset=position - data.shards[shard].start,
         document=document,
         document_offset=None if document is None else position - data.document_range(document)[0],
-        facts=None if document is None else data.facts_of(document),
     )
 
 

@@ -184,9 +184,11 @@ def _range(text: str, num_tokens: int) -> tuple[int, int]:
 def _text(excerpt: "Excerpt", plain: bool, ids: bool) -> str:
     """The lines of one excerpt; with `plain`, its title is a note."""
     from tokenmill.base.human import visible
+    from tokenmill.batches.lookup import one_line_of
     from tokenmill.look.show import render
 
-    title = visible(f"{excerpt.title}  [{excerpt.place}]")
+    facts = f"; {one_line_of(excerpt.facts)}" if excerpt.facts else ""
+    title = visible(f"{excerpt.title}  [{excerpt.place}{facts}]")
     if excerpt.left_out:
         note(f"... {excerpt.left_out:,} more tokens (--limit)")
     if plain:

@@ -19,8 +19,8 @@ from tokenmill.train.config import SOURCES, TrainConfig, load_config
 
 # The settings that change from one command to the next; the others are keys of the config file.
 FLAGS = (
-    *SOURCES, "weights", "val_data_path", "tokenizer", "dtype", "documents", "order", "rows",
-    "skip_steps", "model_name", "out_dir", "max_iters", "seed", "device", "block_size",
+    *SOURCES, "weights", "where", "val_data_path", "tokenizer", "dtype", "documents", "order",
+    "rows", "skip_steps", "model_name", "out_dir", "max_iters", "seed", "device", "block_size",
     "vocab_size", "batch_size", "global_batch_size", "micro_batch_size", "learning_rate",
     "eval_interval", "checkpoint_interval",
 )  # fmt: skip

@@ -5,7 +5,7 @@ that are no character alone are written out (\\x1b), so that nothing can move a 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -136,6 +136,8 @@ class Excerpt:
     tokens: list[ShownToken]
     left_out: int
     """Tokens of what was asked for that are not in `tokens`."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Of the document at its beginning, where the data keeps any."""
 
     def to_json(self) -> dict[str, Any]:
         """For `--json`; bytes that are not UTF-8 are written as \\xNN."""
@@ -148,6 +150,7 @@ class Excerpt:
                 for p in self.tokens
             ],
             "left_out": self.left_out,
+            **({"facts": self.facts} if self.facts else {}),
         }
 
 
@@ -162,7 +165,13 @@ def show_tokens(
     targets = targets_of(data, start, start + len(ids))
     tokens = show_ids(ids, data.tokenizer, end_of_text_id=data.end_of_text_id, targets=targets)
     title = title or f"tokens {start:,} to {stop:,}"
-    return Excerpt(title, place_of(data, start), tokens, stop - start - len(ids))
+    place = place_of(data, start)
+    left_out = stop - start - len(ids)
+    return Excerpt(title, place, tokens, left_out, _facts_at(data, place))
+
+
+def _facts_at(data: TokenDataset, place: TokenPlace) -> dict[str, Any]:
+    return {} if place.document is None else data.facts_of(place.document)
 
 
 def show_document(data: TokenDataset, document: int, *, limit: int = MAX_TOKENS) -> Excerpt:
@@ -170,7 +179,7 @@ def show_document(data: TokenDataset, document: int, *, limit: int = MAX_TOKENS)
     start, stop = document_range(data, document)
     title = f"document {document:,}: {plural(stop - start, 'token')}"
     if start == stop:
-        return Excerpt(title, TokenPlace(start, "", 0, document, 0, data.facts_of(document)), [], 0)
+        return Excerpt(title, TokenPlace(start, "", 0, document, 0), [], 0, data.facts_of(document))
     return show_tokens(data, start, stop, limit=limit, title=title)
 
 
@@ -209,4 +218,4 @@ def show_step(
             padding = batch.tokens.shape[1] - filled
             title += f": {plural(count, 'document')}, {padding:,} of padding"
         place = place_of(data, int(batch.starts[number]))
-        yield Excerpt(title, place, shown, filled - len(ids))
+        yield Excerpt(title, place, shown, filled - len(ids), _facts_at(data, place))

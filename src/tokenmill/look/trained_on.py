@@ -35,7 +35,8 @@ class TrainedOn:
     def to_json(self) -> dict[str, Any]:
         """The JSON of `tokenmill when --json`."""
         visits = {"visits": self.visits, "to_come": self.to_come}
-        return asdict(self) | {k: [visit._asdict() for visit in v] for k, v in visits.items()}
+        known = asdict(self) | {k: [visit._asdict() for visit in v] for k, v in visits.items()}
+        return known if self.facts else {k: v for k, v in known.items() if k != "facts"}
 
     def lines(self) -> Iterator[str]:
         """In words."""

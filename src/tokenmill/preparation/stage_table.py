@@ -263,7 +263,7 @@ STAGES = (
           lambda plan: plan.compares_near, ("near",), "choice"),
     Stage("decide", "stages.decide.count_decisions", PART, "decisions", shared=("documents",)),
     Stage("assemble", "stages.assemble.assemble_shard", SHARD, "shards"),
-    Stage("facts", "stages.facts.assemble_facts", SPLIT, "facts",
+    Stage("facts", "stages.document_facts.assemble_facts", SPLIT, "facts",
           lambda plan: plan.settings.keeps_facts),
 )
 # fmt: on
