@@ -1,4 +1,4 @@
-"""What rules cost: a function that changes nothing, a slow one, masking, a filter; and how it grows.
+"""What rules cost: a function that changes nothing, a slow one, masking, a filter; and growth.
 
 One process prepares JSON lines of source code with GPT-2's tokenizer, with each rule and without,
 in turns; compared is the least CPU time of each, which says more than the clock where others use

@@ -25,7 +25,8 @@ _DOMAIN = re.compile(rb"@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.))+[A-Za-z]{2,24}(
 _LOCAL = re.compile(rb"[A-Za-z0-9!#$%&*+/=?^_`{|}~.-]{1,64}\Z")
 _THREE_NUMBERS = re.compile(rb"\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\d]|\.\d)")
 _FIRST_NUMBER = re.compile(rb"(?<![\w.])\d{1,3}\Z")
-_IPV6 = re.compile(rb"[23](?<![\w:.][23])[0-9A-Fa-f]{3}:[0-9A-Fa-f:]{2,34}(?![\w:])")
+_GROUP = rb"[23][0-9A-Fa-f]{3}:"
+_REST_OF_IPV6 = re.compile(rb":(?<=%s)(?<![\w:.]%s)[0-9A-Fa-f:]{2,34}(?![\w:])" % (_GROUP, _GROUP))
 _NOT_PUBLIC = [
     IPv4Network(network)
     for network in (
@@ -97,12 +98,13 @@ def _ips(whole: bytes) -> Iterator[Match]:
         first = _FIRST_NUMBER.search(whole, max(0, rest.start() - 5), rest.start())
         if first is not None and _is_public(first[0] + rest[0]):
             yield first.start(), rest.end(), IPV4
-    for match in _IPV6.finditer(whole):
+    for rest in _REST_OF_IPV6.finditer(whole):
+        start = rest.start() - 4
         try:
-            IPv6Address(match[0].decode())
+            IPv6Address(whole[start : rest.end()].decode())
         except AddressValueError:
             continue
-        yield match.start(), match.end(), IPV6
+        yield start, rest.end(), IPV6
 
 
 def _is_public(address: bytes) -> bool:

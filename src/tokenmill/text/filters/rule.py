@@ -64,7 +64,6 @@ REMOVED = np.dtype(
 )
 NOTHING = -1
 KEPT = 0
-_INSIDE_CHARACTER = 0x80
 
 
 def in_shard(shard: int) -> int:
@@ -88,7 +87,9 @@ class Batch:
     @classmethod
     def of(cls, texts: list[bytes], fields: Mapping[str, Sequence[Any]] | None = None) -> "Batch":
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-        return cls(b"\n".join([*texts, b""]), np.cumsum(sizes + 1) - 1, fields or {})
+        batch = cls(b"\n".join([*texts, b""]), np.cumsum(sizes + 1) - 1, fields or {})
+        batch.__dict__["texts"] = texts  # as they are: not cut out again
+        return batch
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -102,21 +103,15 @@ class Batch:
     def num_characters(self) -> np.ndarray:
         """Characters of each text."""
         sizes: np.ndarray = self.ends - self.starts
-        if not self.whole.isascii():
-            inside = (np.frombuffer(self.whole, np.uint8) & 0xC0) == _INSIDE_CHARACTER
-            before = np.append(0, np.cumsum(inside))
-            sizes = sizes - (before[self.ends] - before[self.starts])
-        return sizes
+        if self.whole.isascii():
+            return sizes
+        return np.fromiter((len(text.decode()) for text in self.texts), np.int64, len(self))
 
     @property
     def strings(self) -> list[str]:
-        if self.whole.isascii():
-            whole = self.whole.decode()
-            bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
-            return [whole[start:stop] for start, stop in bounds]
         return [text.decode() for text in self.texts]
 
-    @property
+    @cached_property
     def texts(self) -> list[bytes]:
         bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         return [self.whole[start:stop] for start, stop in bounds]

@@ -104,7 +104,7 @@ class Remaining:
         self._is_left[dropped] = False
 
     def _change(self, verdict: Verdict) -> None:
-        texts = self.batch.texts
+        texts = list(self.batch.texts)
         for number, text in verdict.texts.items():
             texts[number] = text
         left = np.flatnonzero(self._is_left)
