@@ -14,6 +14,7 @@ NUM_CLASSES = 0x20000
 (SPACE, LETTER, LOWER, UPPER, OPENS, CLOSES, CUTS, MAY_CUT, BEFORE_DOT, QUOTE, SYMBOL, TERMINAL,
  PERIOD, PUNCTUATION, LINE_END) = (1 << bit for bit in range(15))  # fmt: skip
 """The same bits as in kernel/words.h, which says what each means."""
+IDEOGRAPH = LETTER | LOWER | UPPER
 
 QUOTES = "\"'`\u00ab\u00b4\u00bb\u2018-\u201a\u201c-\u201e\u2329\u232a\u27e6\u27e7"
 QUOTES += "\u3008-\u3011\u3014\u3015\uff08\uff09,"
@@ -71,10 +72,12 @@ def classes() -> np.ndarray:
 
 
 def with_class(bit: int) -> str:
-    """All characters of the table with this bit, escaped for a regular expression's brackets."""
+    """All characters with this bit, escaped for a regular expression's brackets."""
     codes = np.flatnonzero(classes() & bit)
     first = codes[np.diff(codes, prepend=-2) > 1].tolist()
     last = codes[np.diff(codes, append=NUM_CLASSES + 1) > 1].tolist()
+    if bit & IDEOGRAPH:
+        first, last = [*first, NUM_CLASSES], [*last, 2 * NUM_CLASSES - 1]
     return "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in zip(first, last, strict=True))
 
 
@@ -82,7 +85,7 @@ def class_of(character: str) -> int:
     """The bits of one character."""
     code = ord(character)
     if code >= NUM_CLASSES:
-        return LETTER | LOWER | UPPER if code < 2 * NUM_CLASSES else 0
+        return IDEOGRAPH if code < 2 * NUM_CLASSES else 0
     return int(classes()[code])
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tokenmill.text.filters.characters import SYMBOL, class_of
+from tokenmill.text.filters.characters import LETTER, SYMBOL, class_of
 from tokenmill.text.filters.counts import QUALITY, count_all, share
 from tokenmill.text.filters.rule import Batch, Rule, Verdict
 
@@ -75,7 +75,7 @@ def count_quality(text: str, words: list[str]) -> list[int]:
         len(words),
         len(real),
         sum(map(len, real)),
-        sum(any(map(str.isalpha, word)) for word in words),
+        sum(any(class_of(c) & LETTER for c in word) for word in words),
         len(STOP_WORDS.intersection(words)),
         text.count("#"),
         text.count("...") + text.count("\u2026"),

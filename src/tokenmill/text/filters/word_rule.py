@@ -208,7 +208,7 @@ def tables() -> Tables:
     for unit in _UNITS.split():
         forms.setdefault(unit, [0, [unit], [unit]])[0] |= _IS_UNIT  # type: ignore[operator]
     rows = np.zeros(len(forms) + 1, _FORM)  # the first one is no form
-    slots = np.zeros(1 << 13, np.uint32)
+    slots = np.zeros(1 << 12, np.uint32)
     for number, (form, (kind, words, plain)) in enumerate(forms.items(), 1):
         text = form.encode()
         rows[number]["text"][: len(text)] = list(text)
