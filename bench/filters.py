@@ -1,12 +1,12 @@
-"""Do the filters decide as datatrove's do, and how fast? Both in the same run, on the same documents.
+"""Do the filters decide as datatrove's do, and how fast? Both in one run, on the same documents.
 
     python bench/filters.py --corpus english.txt
     python bench/filters.py --corpus english.txt --only agree --documents 100000 --folder DIR
 
 `agree` compares every decision, reason and changed text on documents of three kinds
 (filter_documents.py); datatrove's are kept in the folder, so a run may be stopped and continued.
-`speed` times the filters alone on one core, datatrove's pipeline on a part of the same documents, and
-the whole command `prepare` with 2 workers, with and without them.
+`speed` times the filters alone on one core, datatrove's pipeline on a part of the same documents,
+and the whole command `prepare` with 2 workers, with and without them.
 """
 
 import argparse
@@ -78,12 +78,17 @@ def agree(options: argparse.Namespace) -> dict[str, Any]:
     numbers = [number for number, _ in theirs]
     kinds = [documents[number]["kind"] for number in numbers]
     texts = [documents[number]["text"].encode() for number in numbers]
-    found: dict[str, Any] = {"documents": dict(Counter(kinds)), "megabytes": round(sum(map(len, texts)) / 1e6, 1)}
+    found: dict[str, Any] = {
+        "documents": dict(Counter(kinds)),
+        "megabytes": round(sum(map(len, texts)) / 1e6, 1),
+    }
     for position, name in enumerate(NAMES):
         expected = [kept[position] for _, kept in theirs]
         found[name] = compare(load_filter(name, {}), texts, kinds, expected)
     all_kept = [kept[4][0] if kept[4] else all(part[0] for part in kept[:4]) for _, kept in theirs]
-    found["all four in order"] = equal_share(kinds, [a == b for a, b in zip(chained(texts), all_kept, strict=True)])
+    found["all four in order"] = equal_share(
+        kinds, [a == b for a, b in zip(chained(texts), all_kept, strict=True)]
+    )
     return found
 
 
@@ -102,13 +107,17 @@ def decisions(options: argparse.Namespace, path: Path) -> Iterator[tuple[int, li
             yield from map(json.loads, lines)
 
 
-def compare(rule: Rule, texts: list[bytes], kinds: list[str], expected: list[Any]) -> dict[str, Any]:
+def compare(
+    rule: Rule, texts: list[bytes], kinds: list[str], expected: list[Any]
+) -> dict[str, Any]:
     """Equal decisions by kind; and, of documents both drop, pairs of reasons."""
     verdict = rule.apply(Batch.of(texts))
     same: list[bool] = []
     pairs = Counter[str]()
     num_texts = num_other_texts = 0
-    for number, (code, (kept, why, text)) in enumerate(zip(verdict.reasons.tolist(), expected, strict=True)):
+    for number, (code, (kept, why, text)) in enumerate(
+        zip(verdict.reasons.tolist(), expected, strict=True)
+    ):
         same.append(kept == (code == 0))
         if code and not kept:
             pairs[f"{rule.reasons[code - 1]} = {why}"] += 1
@@ -144,18 +153,23 @@ def chain() -> RuleChain:
 
 def speed(options: argparse.Namespace) -> dict[str, Any]:
     """Megabytes a second."""
-    mixes = {"english": corpus.documents(options.corpus), "code and english": corpus.mix(options.corpus)}
+    mixes = {
+        "english": corpus.documents(options.corpus),
+        "code and english": corpus.mix(options.corpus),
+    }
     found = {kind: filters_alone(docs, options) for kind, docs in mixes.items()}
     return {**found, "prepare": whole_command(options)}
 
 
 def filters_alone(docs: list[bytes], options: argparse.Namespace) -> dict[str, float]:
-    """One core each; CPU seconds of this process and of datatrove, in turns. A part is enough for it."""
+    """CPU seconds of one core: the filters on all documents, datatrove's on a part, in turns."""
     rules, chunks = chain(), list(chunks_of(docs))
     rules.apply(Chunk([b"The first text makes the tables."], numbers=np.zeros(1, np.uint32)), {})
     part = docs[:: max(1, sum(map(len, docs)) // 1_500_000)]
     path = options.folder / "part.jsonl"
-    path.write_text("".join(json.dumps({"text": text.decode("utf-8", "replace")}) + "\n" for text in part))
+    path.write_text(
+        "".join(json.dumps({"text": text.decode("utf-8", "replace")}) + "\n" for text in part)
+    )
     ours, theirs = [], []
     for number in range(options.rounds):
         began = time.process_time()
@@ -165,7 +179,10 @@ def filters_alone(docs: list[bytes], options: argparse.Namespace) -> dict[str, f
         if options.rival and number < 2:
             output = run([str(options.rival), str(RIVAL), "time", str(path)]).output
             theirs.append(json.loads(output.splitlines()[-1])["cpu_seconds"])
-    result = {"megabytes": sum(map(len, docs)) / 1e6, "ours_mb_per_core_second": sum(map(len, docs)) / 1e6 / min(ours)}
+    result = {
+        "megabytes": sum(map(len, docs)) / 1e6,
+        "ours_mb_per_core_second": sum(map(len, docs)) / 1e6 / min(ours),
+    }
     if theirs:
         result["datatrove_megabytes"] = sum(map(len, part)) / 1e6
         result["datatrove_mb_per_core_second"] = sum(map(len, part)) / 1e6 / min(theirs)
@@ -206,8 +223,12 @@ def whole_command(options: argparse.Namespace) -> dict[str, Any]:
         "megabytes": round(num_bytes / 1e6),
         "workers": WORKERS,
         "mb_per_second": {name: round(num_bytes / 1e6 / some, 1) for name, some in best.items()},
-        "mb_per_cpu_second": {name: round(num_bytes / 1e6 / min(some), 1) for name, some in cpu.items()},
-        "median_seconds": {name: round(statistics.median(some), 2) for name, some in seconds.items()},
+        "mb_per_cpu_second": {
+            name: round(num_bytes / 1e6 / min(some), 1) for name, some in cpu.items()
+        },
+        "median_seconds": {
+            name: round(statistics.median(some), 2) for name, some in seconds.items()
+        },
     }
 
 

@@ -204,9 +204,11 @@ def mapped(rng: np.random.Generator) -> tuple[Any, ...]:
 
 def documents(rng: np.random.Generator) -> tuple[Any, ...]:
     """A text, and where its documents end."""
-    pieces = [b"word ", b"Don't. ", b"a-b=c:) ", b"(x[:]", b"...", b"\n", b"\r\n", b"\xe2\x80\xa6", b"\xe2",
-              b"\xf0\x9f\x98\x80", b"\xc2\x85", b" [12]", b"http://a.b/c", b"10km", b"{", b"use cookies",
-              b"The end of the line is here.\n", b"\xff", b"lorem ipsum", b"x" * 40]  # fmt: skip
+    pieces = [
+        b"word ", b"Don't. ", b"a-b=c:) ", b"(x[:]", b"...", b"\n", b"\r\n", b"\xe2\x80\xa6",
+        b"\xe2", b"\xf0\x9f\x98\x80", b"\xc2\x85", b" [12]", b"http://a.b/c", b"10km", b"{",
+        b"use cookies", b"The end of the line is here.\n", b"\xff", b"lorem ipsum", b"x" * 40,
+    ]  # fmt: skip
     counts = rng.integers(0, 12, rng.integers(0, 5))
     docs = [b"".join(pieces[n] for n in rng.integers(0, len(pieces), count)) for count in counts]
     ends = np.cumsum([len(doc) + 1 for doc in docs]).astype(np.int64) - 1
@@ -228,7 +230,7 @@ def of_words(rng: np.random.Generator) -> tuple[Any, ...]:
     split = kernel.compiled.split_words(whole, ends, word_tables())
     classes, forms, slots = word_tables()
     if rng.random() < 0.2:
-        forms = spoiled_array(forms.view(np.uint32), rng)
+        forms = np.ascontiguousarray(spoiled_array(forms.view(np.uint32), rng))
     words = (np.frombuffer(some, kind) for some, kind in zip(split, ("<u4", "<i8"), strict=True))
     return whole, ends, *words, (classes, forms, slots)
 

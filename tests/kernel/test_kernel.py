@@ -135,7 +135,10 @@ def test_a_variable_selects_the_twins(tmp_path):
         ("measure_texts", (*WORD, np.empty((1, 9), int), tables(), 0, 30)),
         ("measure_texts", (*WORD, np.empty((1, 10), int), tables(), 3, 30)),
         ("measure_texts", (*WORD[:3], np.array([2]), np.empty((1, 10), int), tables(), 0, 30)),
-        ("measure_texts", (b"a\n", np.array([1]), *WORD[2:], np.empty((1, 10), int), tables(), 0, 30)),
+        (
+            "measure_texts",
+            (b"a\n", np.array([1]), *WORD[2:], np.empty((1, 10), int), tables(), 0, 30),
+        ),
         ("clean_lines", (*WORD, np.empty((1, 8), int), tables(), 63, 9, 3)),
     ],
 )

@@ -22,21 +22,25 @@ NAMES = ["gopher_quality", "gopher_repetition", "c4", "fineweb"]
 # The words of datatrove for the reasons of each filter, in the order of ours.
 THEIRS = {
     "gopher_quality": """short_doc long_doc below_avg_threshold above_avg_threshold too_many_hashes
-        too_many_ellipsis too_many_bullets too_many_end_ellipsis below_alpha_threshold enough_stop_words""",
-    "gopher_repetition": """dup_para_frac dup_para_char_frac dup_line_frac dup_line_char_frac top_2_gram
-        top_3_gram top_4_gram duplicated_5_n_grams duplicated_6_n_grams duplicated_7_n_grams
-        duplicated_8_n_grams duplicated_9_n_grams duplicated_10_n_grams""",
+        too_many_ellipsis too_many_bullets too_many_end_ellipsis below_alpha_threshold
+        enough_stop_words""",
+    "gopher_repetition": """dup_para_frac dup_para_char_frac dup_line_frac dup_line_char_frac
+        top_2_gram top_3_gram top_4_gram duplicated_5_n_grams duplicated_6_n_grams
+        duplicated_7_n_grams duplicated_8_n_grams duplicated_9_n_grams duplicated_10_n_grams""",
     "c4": "lorem_ipsum curly_bracket too_few_sentences",
     "fineweb": "empty line_punct_ratio short_line_ratio char_dup_ratio list_ratio",
 }
 needs_loops = pytest.mark.skipif(
     kernel.compiled is None, reason="tokenmill.kernel.loops is not built: there was no C compiler"
 )
-FRAGMENTS = [*known_forms(), *"()[]{}<>.,:;-_=/*+^~'\"!?#&$%@|\\", "\u2026", "\u2022", "\u2014", "\u2013",
-             "...", "--", " ", "\n", "\n\n", "\r\n", "\x1c", "\u2028", "\u3000", "\x85", "a", "B", "word", "Word",
-             "the", "and", "12", "km", "\u00e9", "\u4e2d", "\U0001f600", "\U00020000", "e\u0301", "1,000.5", "'s",
-             "www.a-b.com/c-d", "me@a.org", "http://", "lorem ipsum", "JavaScript", "use cookies", "[12]", "[edit]",
-             "A sentence of the words that are here.", "- item ", "\u00b2", "\u20ac"]  # fmt: skip
+FRAGMENTS = [
+    *known_forms(), *"()[]{}<>.,:;-_=/*+^~'\"!?#&$%@|\\", "\u2026", "\u2022", "\u2014", "\u2013",
+    "...", "--", " ", "\n", "\n\n", "\r\n", "\x1c", "\u2028", "\u3000", "\x85", "a", "B", "word",
+    "Word", "the", "and", "12", "km", "\u00e9", "\u4e2d", "\U0001f600", "\U00020000", "e\u0301",
+    "1,000.5", "'s", "www.a-b.com/c-d", "me@a.org", "http://", "lorem ipsum", "JavaScript",
+    "use cookies", "[12]", "[edit]", "A sentence of the words that are here.", "- item ",
+    "\u00b2", "\u20ac",
+]  # fmt: skip
 texts = st.lists(
     st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=3).filter(str.isprintable), max_size=40)
     .map("".join)
@@ -61,7 +65,10 @@ def decisions():
         ("", ""),
         ("One, two.", "One|,|two|."),
         ("(\u201cWhat?!\u201d)", "(|\u201c|What|?|!|\u201d|)"),
-        ("Don't; it's can\u2019t we\u2019ll cannot its", "Do|n't|;|it|'s|ca|n\u2019t|we|\u2019ll|can|not|its"),
+        (
+            "Don't; it's can\u2019t we\u2019ll cannot its",
+            "Do|n't|;|it|'s|ca|n\u2019t|we|\u2019ll|can|not|its",
+        ),
         ("U.S. e.g. Dr. No. 3.14 a.b end.Next x.", "U.S.|e.g.|Dr.|No|.|3.14|a.b|end|.|Next|x."),
         ("well-known and/or 3-4 a--b -x", "well|-|known|and/or|3|-|4|a|--|b|-x"),
         ("10km $5.00 50% 5's C++ f(x)=1", "10|km|$|5.00|50|%|5|'s|C++|f(x)=1"),
@@ -80,12 +87,21 @@ def test_the_word_rule_splits_as_it_says(text, words):
 def test_the_kernel_splits_as_the_rule_says(documents):
     batch = Batch.of([text.encode() for text in documents])
 
-    words, ends = (np.frombuffer(some, kind) for some, kind in zip(split_batch(batch), ("<u8,<u4,<u4", "<i8"), strict=True))  # fmt: skip
+    split = split_batch(batch)
+
+    words, ends = np.frombuffer(split[0], "<u8,<u4,<u4"), np.frombuffer(split[1], "<i8")
 
     found = []
-    for text, rows in zip(batch.texts, np.split(words, ends[:-1]) if documents else [], strict=True):
+    for text, rows in zip(
+        batch.texts, np.split(words, ends[:-1]) if documents else [], strict=True
+    ):
         sizes = rows["f2"] & 0x7FFFFFFF
-        found.append([text[a : a + n].decode() for a, n in zip(rows["f1"].tolist(), sizes.tolist(), strict=True)])
+        found.append(
+            [
+                text[a : a + n].decode()
+                for a, n in zip(rows["f1"].tolist(), sizes.tolist(), strict=True)
+            ]
+        )
         for word, hashed in zip(found[-1], rows["f0"].tolist(), strict=True):
             assert len(word.encode()) > 16 or hash_short(word.encode()) == hashed
     assert found == [split_words(text) for text in documents]
@@ -96,9 +112,10 @@ def test_the_kernel_splits_as_the_rule_says(documents):
     ("name", "thresholds"),
     [
         ("gopher_quality", {"min_words": 3, "min_stop_words": 1}),
-        ("gopher_repetition", {"max_top_ngrams": [[2, 0.6], [6, 0.5]], "max_repeated_ngrams": [[2, 0.3], [12, 0]]}),
+        ("gopher_repetition", {"max_top_ngrams": [[2, 0.6]], "max_repeated_ngrams": [[12, 0]]}),
+        ("gopher_repetition", {"max_top_ngrams": [[6, 0.5]], "max_repeated_ngrams": [[2, 0.3]]}),
         ("c4", {"min_sentences": 1}),
-        ("c4", {"min_sentences": 2, "lines_end_sentences": False, "remove_citations": False, "max_word_length": 9}),
+        ("c4", {"lines_end_sentences": False, "remove_citations": False, "max_word_length": 9}),
         ("fineweb", {"short_line": 9}),
     ],
 )  # fmt: skip
@@ -118,13 +135,17 @@ def test_the_kernel_counts_as_plain_python_does(name, thresholds, documents):
 def test_decisions_are_those_of_datatrove(name):
     cases = decisions()
 
-    reasons, _, changed, _ = verdict_of(rule := load_filter(name, {}), [case["text"] for case in cases])
+    reasons, _, changed, _ = verdict_of(
+        rule := load_filter(name, {}), [case["text"] for case in cases]
+    )
 
     why = dict(zip(rule.reasons, THEIRS[name].split(), strict=True))
     found = [why[rule.reasons[code - 1]] if code else None for code in reasons]
     assert found == [case[name] and case[name].removeprefix("gopher_") for case in cases]
     if name == "c4":
-        expected = {n: case["c4_text"] for n, case in enumerate(cases) if case["c4_text"] is not None}
+        expected = {
+            n: case["c4_text"] for n, case in enumerate(cases) if case["c4_text"] is not None
+        }
         assert {n: text.decode() for n, text in changed.items()} == expected
     never = set(THEIRS[name].split()) - set(found)  # a table of small documents has none of these
     assert never <= {"long_doc", "empty"}
@@ -133,7 +154,9 @@ def test_decisions_are_those_of_datatrove(name):
 def test_what_the_installed_datatrove_decides_is_in_the_table():
     """Where the table is from: it may be run with another datatrove."""
     filters = pytest.importorskip("datatrove.pipeline.filters", reason="datatrove is not installed")
-    pytest.importorskip("spacy", reason="spacy, which datatrove splits words with, is not installed")
+    pytest.importorskip(
+        "spacy", reason="spacy, which datatrove splits words with, is not installed"
+    )
     from datatrove.data import Document
     from datatrove.pipeline.filters.base_filter import get_filter_result
 
@@ -165,8 +188,9 @@ def test_a_document_is_judged_alone():
     for name in NAMES:
         rule = load_filter(name, {})
         together = verdict_of(rule, documents)[:2]
-        apart = [verdict_of(rule, [text])[:2] for text in documents]
-        np.testing.assert_equal(together, tuple(sum(parts, []) for parts in zip(*apart, strict=True)))
+        for number, text in enumerate(documents):
+            alone = verdict_of(rule, [text])
+            np.testing.assert_equal([part[number] for part in together], [alone[0][0], alone[1][0]])
 
 
 @pytest.mark.parametrize("pairs", [[[1, 0.2]], [[2]], [["2", 0.2]], [2, 0.2], [[2000, 0.1]]])
@@ -187,7 +211,13 @@ def test_filters_in_a_row_leave_what_a_plain_loop_leaves(tmp_path):
     (tmp_path / "in.jsonl").write_text("\n".join(lines))
 
     details = Details(filter=",".join(NAMES))
-    tokenmill.prepare([tmp_path / "in.jsonl"], tmp_path / "out", tokenizer="bytes", val_fraction=0, details=details)
+    tokenmill.prepare(
+        [tmp_path / "in.jsonl"],
+        tmp_path / "out",
+        tokenizer="bytes",
+        val_fraction=0,
+        details=details,
+    )
 
     kept, why = [], {}
     for text in (case["text"] for case in cases):

@@ -32,7 +32,11 @@ class Fineweb(Rule):
 
     def apply(self, batch: Batch) -> Verdict:
         lines, ends, short, again, characters, newlines, words = count_all(
-            batch, LINES, _COLUMNS, partial(count_lines, short_line=self.short_line), self.short_line
+            batch,
+            LINES,
+            _COLUMNS,
+            partial(count_lines, short_line=self.short_line),
+            self.short_line,
         )
         end_share, short_share = share(ends, lines), share(short, lines)
         again_share, newline_share = share(again, characters), share(newlines, words)

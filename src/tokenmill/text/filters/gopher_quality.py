@@ -7,7 +7,7 @@ from tokenmill.text.filters.characters import LETTER, SYMBOL, class_of
 from tokenmill.text.filters.counts import QUALITY, count_all, share
 from tokenmill.text.filters.rule import Batch, Rule, Verdict
 
-STOP_WORDS = frozenset("the be to of and that have with".split())
+STOP_WORDS = frozenset(["the", "be", "to", "of", "and", "that", "have", "with"])
 _COLUMNS = 10
 
 
