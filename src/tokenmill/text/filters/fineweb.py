@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 from tokenmill.text.filters.characters import TERMINAL, class_of
 from tokenmill.text.filters.counts import LINES, count_all, repeated, share
@@ -15,8 +14,8 @@ _COLUMNS = 7
 class Fineweb(Rule):
     """Lists, tables and menus, told by their lines; lines are not blank."""
 
-    name: ClassVar[str] = "fineweb"
-    reasons: ClassVar[tuple[str, ...]] = (
+    name = "fineweb"
+    reasons = (
         "no text",
         "few lines that end a sentence",
         "short lines",

@@ -1,7 +1,6 @@
 """The filter `gopher_quality`: the quality rules of Gopher (Rae et al. 2021, appendix A.1.1)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from tokenmill.text.filters.characters import LETTER, SYMBOL, class_of
 from tokenmill.text.filters.counts import QUALITY, count_all, share
@@ -15,8 +14,8 @@ _COLUMNS = 10
 class GopherQuality(Rule):
     """Too few or too many words, words too short or too long, too many symbols."""
 
-    name: ClassVar[str] = "gopher_quality"
-    reasons: ClassVar[tuple[str, ...]] = (
+    name = "gopher_quality"
+    reasons = (
         "few words",
         "many words",
         "short words",

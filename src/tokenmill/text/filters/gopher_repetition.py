@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 from tokenmill.text.filters.counts import REPETITION, count_all, repeated, share
 from tokenmill.text.filters.rule import Batch, Rule, Verdict
@@ -23,7 +22,7 @@ Shares = tuple[tuple[int, float], ...]
 class GopherRepetition(Rule):
     """Too much of the text is there before, or is one n-gram."""
 
-    name: ClassVar[str] = "gopher_repetition"
+    name = "gopher_repetition"
     max_repeated_lines: float = 0.3
     max_repeated_paragraphs: float = 0.3
     """Shares of the number of lines, or of paragraphs, between empty lines."""

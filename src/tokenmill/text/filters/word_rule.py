@@ -14,7 +14,7 @@ The kernel has the rule in C (words.c); here it is in Python, as it is meant.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise, product
 
@@ -204,19 +204,17 @@ def _merged(words: list[str]) -> list[str]:
 @cache
 def tables() -> Tables:
     """The rule as the kernel reads it: classes of characters, forms, and where a form is."""
-    forms = {form: [_IS_FORM, words, [form]] for form, words in known_forms().items()}
-    for words, form in _merged_forms().items():
-        forms[form][0] |= _IS_MERGED  # type: ignore[operator]
-        forms[form][2] = list(words)
-    for unit in _UNITS.split():
-        forms.setdefault(unit, [0, [unit], [unit]])[0] |= _IS_UNIT  # type: ignore[operator]
-    rows = np.zeros(len(forms) + 1, _FORM)  # the first one is no form
+    forms, units = known_forms(), _UNITS.split()
+    merged = {form: words for words, form in _merged_forms().items()}
+    rows = np.zeros(len({*forms, *units}) + 1, _FORM)  # the first one is no form
     slots = np.zeros(1 << 12, np.uint32)
-    for number, (form, (kind, words, plain)) in enumerate(forms.items(), 1):
+    for number, form in enumerate(sorted({*forms, *units}), 1):
         text = form.encode()
+        kind = _IS_FORM * (form in forms) | _IS_MERGED * (form in merged)
         rows[number]["text"][: len(text)] = list(text)
-        rows[number]["size"], rows[number]["kind"] = len(text), kind
-        rows[number]["cuts"], rows[number]["plain"] = _cuts(words), _cuts(plain)
+        rows[number]["size"], rows[number]["kind"] = len(text), kind | _IS_UNIT * (form in units)
+        rows[number]["cuts"] = _cuts(forms.get(form, [form]))
+        rows[number]["plain"] = _cuts(merged.get(form, [form]))
         hashed = hash_short(text)
         slot = hashed % len(slots)
         while slots[slot]:
@@ -239,7 +237,7 @@ def hash_short(text: bytes) -> int:
     return hashed ^ hashed >> 32
 
 
-def _cuts(words: list[str]) -> int:
+def _cuts(words: Sequence[str]) -> int:
     """A bit for each byte at which a word begins, but the first."""
     edges = np.cumsum([len(word.encode()) for word in words])[:-1].tolist()
     return sum(1 << edge for edge in edges)
