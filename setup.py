@@ -12,10 +12,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 KERNEL = "src/tokenmill/kernel"
-SOURCES = (
-    *("loops", "lines", "ids", "gather", "documents", "augment", "permute", "rows"),
-    *("words", "measures", "near"),
-)
+SOURCES = ["loops", "lines", "ids", "gather", "documents", "augment", "permute", "rows"]
+SOURCES += ["words", "measures", "near"]
 BUILT = os.environ.get("TOKENMILL_KERNEL")
 # Pythons without a global lock have no limited API before 3.15: their kernel is for one version.
 IS_LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")

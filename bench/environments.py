@@ -9,7 +9,7 @@ CONSTRAINTS = Path(__file__).parents[1] / "constraints.txt"
 
 # What each peer needs beyond its own name, and why.
 PACKAGES = {
-    "datatrove": ["datatrove[io,processing]", "tokenizers", "orjson"],
+    "datatrove": ["datatrove[io,processing]", "tokenizers", "orjson", "spacy", "nltk", "regex"],
     "dolma": [
         "dolma",
         "fasttext-wheel",

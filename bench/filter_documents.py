@@ -1,4 +1,4 @@
-"""Documents for the filters: English, source code, and rubbish made up to lie at every rule's edge."""
+"""Documents for the filters: English, code, and rubbish that lies at every rule's edge."""
 
 import random
 import re
@@ -7,19 +7,34 @@ from pathlib import Path
 
 import corpus
 
-_WORDS = """time year people way day man thing woman life child world school state family student group
-country problem hand part place case week company system program question work number night point home
-water room mother area money story fact month lot right study book eye job word business issue side kind
-head house service friend father power hour game line end member law car city name team minute idea""".split()
-_STOP_WORDS = "the be to of and that have with".split()
-_MARKS = "\u2022 - # ... \u2026 ( ) [ ] { } \" ' ! ? . , ; : / \\ * + = < > | ~ ^ % $ & @ _ \u20ac \u00a9".split()
+_NOUNS = """
+time year people way day man thing woman life child world school state family student group
+country problem hand part place case week company system program question work number night
+point home water room mother area money story fact month lot right study book eye job word
+business issue side kind head house service friend father power hour game line end member law
+car city name team minute idea
+"""
+_WORDS = _NOUNS.split()
+_STOP_WORDS = ["the", "be", "to", "of", "and", "that", "have", "with"]
+_MARKS = [
+    "\u2022", "-", "#", "...", "\u2026", "(", ")", "[", "]", "{", "}", '"', "'", "!", "?", ".", ",",
+    ";", ":", "/", "\\", "*", "+", "=", "<", ">", "|", "~", "^", "%", "$", "&", "@", "_",
+    "\u20ac", "\u00a9",
+]  # fmt: skip
 _LONG = "x" * 1001
-_SPECIAL = ["lorem ipsum", "Lorem Ipsum", "JavaScript", "javascript", "{", "[12]", "[edit]", "terms of use",
-            "[citation needed]", "privacy policy", "Uses Cookies", "cookie policy", "use of cookies", _LONG,
-            "caf\u00e9", "na\u00efve", "\u4f60\u597d", "\u041f\u0440\u0438\u0432\u0435\u0442", "don't", "it's", "e.g.",
-            ":)", "http://a.example.com/b-c?d=e", "me@example.org", "10km", "3.14", "U.S.", "a.m.", "U+1F600",
-            "\U0001f600", "and/or", "well-known", "end.Next", "1,000", "x=y", "...", "\u3002", "\u00a0"]  # fmt: skip
-_LINE_ENDS = ["\n"] * 30 + ["\n\n"] * 6 + ["\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\n \n"]
+_SPECIAL = [
+    "lorem ipsum", "Lorem Ipsum", "JavaScript", "javascript", "{", "[12]", "[edit]",
+    "terms of use", "[citation needed]", "privacy policy", "Uses Cookies", "cookie policy",
+    "use of cookies", _LONG, "caf\u00e9", "na\u00efve", "\u4f60\u597d",
+    "\u041f\u0440\u0438\u0432\u0435\u0442", "don't", "it's", "e.g.", ":)",
+    "http://a.example.com/b-c?d=e", "me@example.org", "10km", "3.14", "U.S.", "a.m.", "U+1F600",
+    "\U0001f600", "and/or", "well-known", "end.Next", "1,000", "x=y", "...", "\u3002", "\u00a0",
+]  # fmt: skip
+_LINE_ENDS = (
+    ["\n"] * 30
+    + ["\n\n"] * 6
+    + ["\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\n \n"]
+)
 
 
 def documents(english: Path | None, number: int, seed: int = 0) -> Iterator[tuple[str, str]]:
@@ -56,8 +71,10 @@ def _cut(texts: list[bytes], rng: random.Random, *, may_unwrap: bool = False) ->
 
 
 def _rubbish(rng: random.Random) -> Iterator[str]:
-    makers = [_few_words, _word_lengths, _symbols, _line_marks, _stop_words, _repeated_lines, _ngrams,
-              _sentences, _line_ends, _anything, _noise]  # fmt: skip
+    makers = [
+        _few_words, _word_lengths, _symbols, _line_marks, _stop_words, _repeated_lines, _ngrams,
+        _sentences, _line_ends, _anything, _noise,
+    ]  # fmt: skip
     while True:
         for maker in makers:
             yield maker(rng)
@@ -65,7 +82,13 @@ def _rubbish(rng: random.Random) -> Iterator[str]:
 
 def _near(rng: random.Random, edge: float, spread: float = 0.1) -> int:
     """A whole number at an edge, or close to it."""
-    return max(0, round(edge * (1 + rng.choice([0, 0, rng.uniform(-spread, spread)])) + rng.choice([-1, 0, 0, 1])))
+    return max(
+        0,
+        round(
+            edge * (1 + rng.choice([0, 0, rng.uniform(-spread, spread)]))
+            + rng.choice([-1, 0, 0, 1])
+        ),
+    )
 
 
 def _prose(rng: random.Random, words: int, line: int = 14) -> str:
@@ -93,7 +116,9 @@ def _word_lengths(rng: random.Random) -> str:
 
 def _symbols(rng: random.Random) -> str:
     words = _prose(rng, rng.randint(60, 110)).split(" ")
-    mark, edge = rng.choice([("#", 0.1), ("...", 0.1), ("\u2026", 0.1), ("12", 0.2), ("1.5", 0.2), ("--", 0.2)])
+    mark, edge = rng.choice(
+        [("#", 0.1), ("...", 0.1), ("\u2026", 0.1), ("12", 0.2), ("1.5", 0.2), ("--", 0.2)]
+    )
     for _ in range(_near(rng, len(words) * edge / (1 - edge))):
         words.insert(rng.randrange(len(words)), mark)
     return " ".join(words)
@@ -101,8 +126,10 @@ def _symbols(rng: random.Random) -> str:
 
 def _line_marks(rng: random.Random) -> str:
     lines = [_prose(rng, rng.randint(3, 9)) for _ in range(10)]
-    share, before, after = rng.choice([(0.9, "- ", ""), (0.9, " \u2022 ", ""), (0.3, "", "... "), (0.3, "", "\u2026"),
-                                       (0.88, "", " and"), (0.12, "", " of"), (0.67, "\n", "")])  # fmt: skip
+    share, before, after = rng.choice([
+        (0.9, "- ", ""), (0.9, " \u2022 ", ""), (0.3, "", "... "), (0.3, "", "\u2026"),
+        (0.88, "", " and"), (0.12, "", " of"), (0.67, "\n", ""),
+    ])  # fmt: skip
     for number in rng.sample(range(len(lines)), min(len(lines), _near(rng, share * len(lines)))):
         lines[number] = before + lines[number].rstrip(".?!" if after else "") + after
     return "\n".join(lines)
@@ -110,7 +137,7 @@ def _line_marks(rng: random.Random) -> str:
 
 def _stop_words(rng: random.Random) -> str:
     words = [rng.choice(_WORDS) for _ in range(rng.randint(55, 80))]
-    for word in rng.sample(_STOP_WORDS + ["The", "AND", "too", "of."], rng.randint(1, 3)):
+    for word in rng.sample([*_STOP_WORDS, "The", "AND", "too", "of."], rng.randint(1, 3)):
         words.insert(rng.randrange(len(words)), word)
     return " ".join(words) + "."
 
@@ -141,7 +168,9 @@ def _sentences(rng: random.Random) -> str:
         words = [rng.choice(_WORDS) for _ in range(rng.randint(1, 9))]
         if rng.random() < 0.3:
             words.insert(rng.randrange(len(words) + 1), rng.choice(_SPECIAL))
-        words[-1] += rng.choice([".", ".", "?", "!", '"', "'", "...", "", ".)", '."', " .", ".[3]", ". [3]"])
+        words[-1] += rng.choice(
+            [".", ".", "?", "!", '"', "'", "...", "", ".)", '."', " .", ".[3]", ". [3]"]
+        )
         lines.append(rng.choice(["", "", " ", "\t"]) + " ".join(words) + rng.choice(["", "", " "]))
     return "\n".join(lines)
 
@@ -153,7 +182,10 @@ def _line_ends(rng: random.Random) -> str:
 
 def _anything(rng: random.Random) -> str:
     pool = _WORDS + _STOP_WORDS + _MARKS + _SPECIAL
-    words = [rng.choice(pool) + rng.choice(["", "", "", ".", ",", ")"]) for _ in range(rng.randint(1, 90))]
+    words = [
+        rng.choice(pool) + rng.choice(["", "", "", ".", ",", ")"])
+        for _ in range(rng.randint(1, 90))
+    ]
     return "".join(word + rng.choice([" "] * 12 + _LINE_ENDS[:34]) for word in words)
 
 

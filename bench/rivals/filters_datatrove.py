@@ -49,7 +49,12 @@ def decide(lines: Iterable[bytes], path: Path, part: int, parts: int) -> None:
 
 
 def filters() -> list:
-    return [GopherQualityFilter(), GopherRepetitionFilter(), C4QualityFilter(), FineWebQualityFilter()]
+    return [
+        GopherQualityFilter(),
+        GopherRepetitionFilter(),
+        C4QualityFilter(),
+        FineWebQualityFilter(),
+    ]
 
 
 def decided(rule, text: str) -> tuple:

@@ -39,6 +39,7 @@ TESTS_OF_TWINS = [
     "tests/text/test_evals.py",
     "tests/text/test_near.py",
     "tests/text/test_lines.py",
+    "tests/text/test_filters.py",
     "tests/batches/test_document_masks.py",
     "tests/batches/test_document_rows.py",
 ]
@@ -229,6 +230,52 @@ def mapped(rng: np.random.Generator) -> tuple[Any, ...]:
             0, *marks)  # fmt: skip
 
 
+def documents(rng: np.random.Generator) -> tuple[Any, ...]:
+    """A text, and where its documents end."""
+    pieces = [
+        b"word ", b"Don't. ", b"a-b=c:) ", b"(x[:]", b"...", b"\n", b"\r\n", b"\xe2\x80\xa6",
+        b"\xe2", b"\xf0\x9f\x98\x80", b"\xc2\x85", b" [12]", b"http://a.b/c", b"10km", b"{",
+        b"use cookies", b"The end of the line is here.\n", b"\xff", b"lorem ipsum", b"x" * 40,
+    ]  # fmt: skip
+    counts = rng.integers(0, 12, rng.integers(0, 5))
+    docs = [b"".join(pieces[n] for n in rng.integers(0, len(pieces), count)) for count in counts]
+    ends = np.cumsum([len(doc) + 1 for doc in docs]).astype(np.int64) - 1
+    return b"".join(doc + b"\n" for doc in docs), ends
+
+
+@functools.cache
+def word_tables() -> tuple[np.ndarray, ...]:
+    from tokenmill.text.filters.word_rule import tables
+
+    return tables()
+
+
+def of_words(rng: np.random.Generator) -> tuple[Any, ...]:
+    """A text, its words, and the tables, of which the forms may be spoiled."""
+    from tokenmill import kernel
+
+    whole, ends = documents(rng)
+    split = kernel.compiled.split_words(whole, ends, word_tables())
+    classes, forms, slots = word_tables()
+    if rng.random() < 0.2:
+        forms = np.ascontiguousarray(spoiled_array(forms.view(np.uint32), rng))
+    words = (np.frombuffer(some, kind) for some, kind in zip(split, ("<u4", "<i8"), strict=True))
+    return whole, ends, *words, (classes, forms, slots)
+
+
+def measured(rng: np.random.Generator) -> tuple[Any, ...]:
+    *texts, tables = of_words(rng)
+    what = int(rng.integers(0, 3))
+    columns = (10, 7 + 2 * int(rng.integers(0, 12)), 7)[what]
+    return *texts, np.empty((len(texts[1]), columns), np.int64), tables, what, 30
+
+
+def cleaned(rng: np.random.Generator) -> tuple[Any, ...]:
+    *texts, tables = of_words(rng)
+    counts = np.empty((len(texts[1]), 9), np.int64)
+    return *texts, counts, tables, int(rng.integers(0, 64)), int(rng.integers(-1, 30)), 2
+
+
 def use_maps(loops: Any, edges: Any, width: Any, is_signed: Any, runs: Any, *rest: Any) -> None:
     """Put runs in, and gather; then again after one was dropped and another one replaced.
 
@@ -264,6 +311,9 @@ RIGHT: dict[str, Callable[[np.random.Generator], tuple[Any, ...]]] = {
     "permute": permuted,
     "expand_rows": expanded,
     "locate_pieces": located,
+    "split_words": lambda rng: (*documents(rng), of_words(rng)[-1]),
+    "measure_texts": measured,
+    "clean_lines": cleaned,
     "Maps": mapped,
 }
 

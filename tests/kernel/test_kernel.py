@@ -15,6 +15,7 @@ from small_corpus import files_of
 import tokenmill
 from tokenmill import kernel
 from tokenmill.preparation.stages.parts import with_ends
+from tokenmill.text.filters.word_rule import tables
 
 ROOT = Path(__file__).parents[2]
 LINES = ["One line  with blanks ", "", "", "\ta tab\t ", "\u2019quoted\u2019, e\u0301\x07"]
@@ -29,6 +30,8 @@ SPECIAL = (np.zeros(3, bool), np.empty(0, np.int64), 9)
 # Two batches of one row: cu_seqlens, numbers of documents, inputs of the longest.
 MARKS = (np.empty((2, 3), np.int32), np.empty(2, np.int64), np.empty(2, np.int64))
 NUMBERS = (np.empty(3, np.int64), np.arange(3))
+# A text of one word: hash, begin, size.
+WORD = (b"ab\n", np.array([2]), np.array([7, 7, 0, 2], np.uint32), np.array([1]))
 
 
 def step(*numbers):
@@ -140,6 +143,17 @@ def test_a_variable_selects_the_twins(tmp_path):
         ("permute", (*NUMBERS, None, np.array([9]), np.ones(5, np.uint64), False)),
         ("expand_rows", (*[np.empty(2, int)] * 4, *[np.array([0])] * 2, *[np.array([0, 3])] * 5)),
         ("locate_pieces", (*[np.empty(1, int)] * 2, *[np.array([1])] * 2, *[np.array([0, 1])] * 5)),
+        ("split_words", (b"ab\n", np.array([4]), tables())),
+        ("split_words", (b"ab\n", np.array([2]), tables()[:2])),
+        ("split_words", (b"ab\n", np.array([2]), (tables()[0][1:], *tables()[1:]))),
+        ("measure_texts", (*WORD, np.empty((1, 9), int), tables(), 0, 30)),
+        ("measure_texts", (*WORD, np.empty((1, 10), int), tables(), 3, 30)),
+        ("measure_texts", (*WORD[:3], np.array([2]), np.empty((1, 10), int), tables(), 0, 30)),
+        (
+            "measure_texts",
+            (b"a\n", np.array([1]), *WORD[2:], np.empty((1, 10), int), tables(), 0, 30),
+        ),
+        ("clean_lines", (*WORD, np.empty((1, 8), int), tables(), 63, 9, 3)),
     ],
 )
 def test_what_would_be_outside_of_an_array_is_refused(function, arguments):

@@ -25,7 +25,7 @@ typedef struct {
 /* Room for the hashes of so many items; none has been seen. */
 static int clear_seen(Seen *seen, size_t count, size_t num_new) {
     size_t size = 64;
-    while (size < 2 * num_new) size *= 2;
+    while (size < 4 * num_new) size *= 2; /* few collisions: a branch that is foreseen */
     if (count > seen->room) {
         free(seen->hashes);
         seen->hashes = malloc(2 * count * sizeof *seen->hashes);

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -33,8 +32,14 @@ _FLAGS = (
     "no_policy",
 )
 _CITATION = re.compile(r"\[[0-9]*\]|\[edit\]|\[citation needed\]")
-_POLICIES = ("terms of use", "privacy policy", "cookie policy")
-_POLICIES += ("uses cookies", "use of cookies", "use cookies")
+_POLICIES = (
+    "terms of use",
+    "privacy policy",
+    "cookie policy",
+    "uses cookies",
+    "use of cookies",
+    "use cookies",
+)
 _TO_LOWER = str.maketrans({code: code + 32 for code in range(ord("A"), ord("Z") + 1)})
 
 
@@ -42,8 +47,8 @@ _TO_LOWER = str.maketrans({code: code + 32 for code in range(ord("A"), ord("Z") 
 class C4(Rule):
     """Lines that are no sentences go; then texts of few sentences."""
 
-    name: ClassVar[str] = "c4"
-    reasons: ClassVar[tuple[str, ...]] = ("lorem ipsum", "curly bracket", "few sentences")
+    name = "c4"
+    reasons = ("lorem ipsum", "curly bracket", "few sentences")
     remove_citations: bool = True
     """Such as [12], [edit] and [citation needed]."""
     lines_end_sentences: bool = True

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 from tokenmill.text.filters.characters import TERMINAL, class_of
 from tokenmill.text.filters.counts import LINES, count_all, repeated, share
@@ -15,8 +14,8 @@ _COLUMNS = 7
 class Fineweb(Rule):
     """Lists, tables and menus, told by their lines; lines are not blank."""
 
-    name: ClassVar[str] = "fineweb"
-    reasons: ClassVar[tuple[str, ...]] = (
+    name = "fineweb"
+    reasons = (
         "no text",
         "few lines that end a sentence",
         "short lines",
@@ -32,7 +31,11 @@ class Fineweb(Rule):
 
     def apply(self, batch: Batch) -> Verdict:
         lines, ends, short, again, characters, newlines, words = count_all(
-            batch, LINES, _COLUMNS, partial(count_lines, short_line=self.short_line), self.short_line
+            batch,
+            LINES,
+            _COLUMNS,
+            partial(count_lines, short_line=self.short_line),
+            self.short_line,
         )
         end_share, short_share = share(ends, lines), share(short, lines)
         again_share, newline_share = share(again, characters), share(newlines, words)

@@ -1,13 +1,12 @@
 """The filter `gopher_quality`: the quality rules of Gopher (Rae et al. 2021, appendix A.1.1)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from tokenmill.text.filters.characters import SYMBOL, class_of
+from tokenmill.text.filters.characters import LETTER, SYMBOL, class_of
 from tokenmill.text.filters.counts import QUALITY, count_all, share
 from tokenmill.text.filters.rule import Batch, Rule, Verdict
 
-STOP_WORDS = frozenset("the be to of and that have with".split())
+STOP_WORDS = frozenset(["the", "be", "to", "of", "and", "that", "have", "with"])
 _COLUMNS = 10
 
 
@@ -15,8 +14,8 @@ _COLUMNS = 10
 class GopherQuality(Rule):
     """Too few or too many words, words too short or too long, too many symbols."""
 
-    name: ClassVar[str] = "gopher_quality"
-    reasons: ClassVar[tuple[str, ...]] = (
+    name = "gopher_quality"
+    reasons = (
         "few words",
         "many words",
         "short words",
@@ -75,7 +74,7 @@ def count_quality(text: str, words: list[str]) -> list[int]:
         len(words),
         len(real),
         sum(map(len, real)),
-        sum(any(map(str.isalpha, word)) for word in words),
+        sum(any(class_of(c) & LETTER for c in word) for word in words),
         len(STOP_WORDS.intersection(words)),
         text.count("#"),
         text.count("...") + text.count("\u2026"),

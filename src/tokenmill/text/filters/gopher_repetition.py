@@ -9,9 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
-
-import numpy as np
 
 from tokenmill.text.filters.counts import REPETITION, count_all, repeated, share
 from tokenmill.text.filters.rule import Batch, Rule, Verdict
@@ -25,7 +22,7 @@ Shares = tuple[tuple[int, float], ...]
 class GopherRepetition(Rule):
     """Too much of the text is there before, or is one n-gram."""
 
-    name: ClassVar[str] = "gopher_repetition"
+    name = "gopher_repetition"
     max_repeated_lines: float = 0.3
     max_repeated_paragraphs: float = 0.3
     """Shares of the number of lines, or of paragraphs, between empty lines."""
@@ -68,10 +65,12 @@ class GopherRepetition(Rule):
         sizes = [n for n, _ in (*self.max_top_ngrams, *self.max_repeated_ngrams)]
         longest = max(sizes, default=1)
         num_columns = _COLUMNS + 2 * (longest - 1)
-        counts = count_all(batch, REPETITION, num_columns, partial(count_repetition, longest=longest))
-        characters, paragraphs, same_paragraphs, in_paragraphs, lines, same_lines, in_lines = counts[
-            :_COLUMNS
-        ]
+        counts = count_all(
+            batch, REPETITION, num_columns, partial(count_repetition, longest=longest)
+        )
+        characters, paragraphs, same_paragraphs, in_paragraphs, lines, same_lines, in_lines = (
+            counts[:_COLUMNS]
+        )
         top, again = counts[_COLUMNS : _COLUMNS + longest - 1], counts[_COLUMNS + longest - 1 :]
         found = [
             (share(same_paragraphs, paragraphs), self.max_repeated_paragraphs),

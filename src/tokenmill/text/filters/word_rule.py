@@ -14,9 +14,9 @@ The kernel has the rule in C (words.c); here it is in Python, as it is meant.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -57,16 +57,17 @@ _WORDS_ALIKE = "ill its hell shell shed were well whore"  # without an apostroph
 _PARTS = """can|not gon|na got|ta let|'s c'm|on not|'ve not|ve how|'d|'y"""  # also with a capital
 _WHOLE_ANY_CASE = "'cause 'cos 'coz 'cuz ma'am o'clock co. e.g. i.e. doin' goin' lovin' havin'"
 _WHOLE_ANY_CASE += " nothin' nuthin' ol' somethin'"
-_WHOLE = """'em 'll 'nuff 's 'S \u2018s \u2018S 're 'd 'bout ' '' \\") and/or w/o C++ <space> a.m. p.m.
- Adm. Ak. Ala. Apr. Ariz. Ark. Aug. Bros. Calif. Colo. Conn. Corp. D.C. Dec. Del. Dr. E.G. Feb. Fla.
- Ga. Gen. Gov. I.E. Ia. Id. Ill. Inc. Ind. Jan. Jr. Jul. Jun. Kan. Kans. Ky. La. Ltd. Mar. Mass. Md.
- Messrs. Mich. Minn. Miss. Mo. Mont. Mr. Mrs. Ms. Mt. N.C. N.D. N.H. N.J. N.M. N.Y. Neb. Nebr. Nev.
- Nov. Oct. Okla. Ore. Pa. Ph.D. Prof. Rep. Rev. S.C. Sen. Sep. Sept. St. Tenn. Va. Wash. Wis. vs.
- v.s. :) :-) :)) :-)) :))) :-))) (: (-: =) (= :] :-] [: [-: [= =] :o) (o: :} :-} 8) 8-) (-8 ;) ;-)
- (; (-; :( :-( :(( :-(( :((( :-((( ): )-: =( >:( :') :'-) :'( :'-( :/ :-/ =/ =| :| :-| ]= =[ :1 :P
- :-P :p :-p :O :-O :o :-o :0 :-0 :() >:o :* :-* :3 :-3 =3 :> :-> :X :-X :x :-x :D :-D ;D ;-D =D xD
- XD xDD XDD 8D 8-D ^_^ ^__^ ^___^ >.< >.> <.< ._. ;_; -_- -__- v.v V.V v_v V_V o_o o_O O_o O_O 0_o
- o_0 0_0 o.O O.o O.O o.o 0.0 o.0 0.o @_@ <3 <33 <333 </3 (^_^) (-_-) (._.) (>_<) (*_*) ><(((*>"""
+_WHOLE = """'em 'll 'nuff 's 'S \u2018s \u2018S 're 'd 'bout ' '' \\") and/or w/o C++ <space>
+ a.m. p.m. Adm. Ak. Ala. Apr. Ariz. Ark. Aug. Bros. Calif. Colo. Conn. Corp. D.C. Dec. Del. Dr.
+ E.G. Feb. Fla. Ga. Gen. Gov. I.E. Ia. Id. Ill. Inc. Ind. Jan. Jr. Jul. Jun. Kan. Kans. Ky. La.
+ Ltd. Mar. Mass. Md. Messrs. Mich. Minn. Miss. Mo. Mont. Mr. Mrs. Ms. Mt. N.C. N.D. N.H. N.J.
+ N.M. N.Y. Neb. Nebr. Nev. Nov. Oct. Okla. Ore. Pa. Ph.D. Prof. Rep. Rev. S.C. Sen. Sep. Sept.
+ St. Tenn. Va. Wash. Wis. vs. v.s. :) :-) :)) :-)) :))) :-))) (: (-: =) (= :] :-] [: [-: [= =]
+ :o) (o: :} :-} 8) 8-) (-8 ;) ;-) (; (-; :( :-( :(( :-(( :((( :-((( ): )-: =( >:( :') :'-) :'(
+ :'-( :/ :-/ =/ =| :| :-| ]= =[ :1 :P :-P :p :-p :O :-O :o :-o :0 :-0 :() >:o :* :-* :3 :-3 =3 :>
+ :-> :X :-X :x :-x :D :-D ;D ;-D =D xD XD xDD XDD 8D 8-D ^_^ ^__^ ^___^ >.< >.> <.< ._. ;_; -_-
+ -__- v.v V.V v_v V_V o_o o_O O_o O_O 0_o o_0 0_0 o.O O.o O.O o.o 0.0 o.0 0.o @_@ <3 <33 <333 </3
+ (^_^) (-_-) (._.) (>_<) (*_*) ><(((*>"""
 _UNITS = """km km\u00b2 km\u00b3 m m\u00b2 m\u00b3 dm dm\u00b2 dm\u00b3 cm cm\u00b2 cm\u00b3 mm
  mm\u00b2 mm\u00b3 ha \u00b5m nm yd in ft kg g mg \u00b5g t lb oz m/s km/h kmh mph hPa Pa mbar mb MB
  kb KB gb GB tb TB T G M K % + $ US$ C$ A$ \u00a3 \u20ac \u00a5 \u20b9"""
@@ -77,7 +78,9 @@ _HOST = "A-Za-z0-9\u00a1-\uffff"
 def known_forms() -> dict[str, list[str]]:
     """Forms that no other rule cuts, with the words that they are."""
     forms = {form: [form] for form in _WHOLE.split()}
-    forms |= {f"{letter}.": [f"{letter}."] for letter in "abcdefghijklmnopqrstuvwxyz\u00e4\u00f6\u00fc"}
+    forms |= {
+        f"{letter}.": [f"{letter}."] for letter in "abcdefghijklmnopqrstuvwxyz\u00e4\u00f6\u00fc"
+    }
     for form in _WHOLE_ANY_CASE.split():
         capital = form[0].upper() + form[1:] if form[0] != "'" else "'" + form[1:].capitalize()
         forms |= {form: [form], capital: [capital]}
@@ -166,7 +169,7 @@ def _split_inside(chunk: str) -> list[str]:
     if not cuts or is_address.match(chunk):
         return [chunk] if chunk else []
     edges = [0, *(edge for cut in cuts for edge in cut), len(chunk)]
-    return [chunk[a:b] for a, b in zip(edges, edges[1:], strict=False) if a < b]
+    return [chunk[a:b] for a, b in pairwise(edges) if a < b]
 
 
 @cache
@@ -177,7 +180,7 @@ def _merged_forms() -> dict[tuple[str, ...], str]:
 
 
 def _merged(words: list[str]) -> list[str]:
-    """The last step: the longest forms first; a place in one that is not taken is not free either."""
+    """The last step: longest forms first; a word in one that is not taken is not free either."""
     forms, count = _merged_forms(), len(words)
     longest = min(count, _MOST_MERGED)
     taken = [False] * count
@@ -201,19 +204,17 @@ def _merged(words: list[str]) -> list[str]:
 @cache
 def tables() -> Tables:
     """The rule as the kernel reads it: classes of characters, forms, and where a form is."""
-    forms = {form: [_IS_FORM, words, [form]] for form, words in known_forms().items()}
-    for words, form in _merged_forms().items():
-        forms[form][0] |= _IS_MERGED  # type: ignore[operator]
-        forms[form][2] = list(words)
-    for unit in _UNITS.split():
-        forms.setdefault(unit, [0, [unit], [unit]])[0] |= _IS_UNIT  # type: ignore[operator]
-    rows = np.zeros(len(forms) + 1, _FORM)  # the first one is no form
-    slots = np.zeros(1 << 13, np.uint32)
-    for number, (form, (kind, words, plain)) in enumerate(forms.items(), 1):
+    forms, units = known_forms(), _UNITS.split()
+    merged = {form: words for words, form in _merged_forms().items()}
+    rows = np.zeros(len({*forms, *units}) + 1, _FORM)  # the first one is no form
+    slots = np.zeros(1 << 12, np.uint32)
+    for number, form in enumerate(sorted({*forms, *units}), 1):
         text = form.encode()
+        kind = _IS_FORM * (form in forms) | _IS_MERGED * (form in merged)
         rows[number]["text"][: len(text)] = list(text)
-        rows[number]["size"], rows[number]["kind"] = len(text), kind
-        rows[number]["cuts"], rows[number]["plain"] = _cuts(words), _cuts(plain)
+        rows[number]["size"], rows[number]["kind"] = len(text), kind | _IS_UNIT * (form in units)
+        rows[number]["cuts"] = _cuts(forms.get(form, [form]))
+        rows[number]["plain"] = _cuts(merged.get(form, [form]))
         hashed = hash_short(text)
         slot = hashed % len(slots)
         while slots[slot]:
@@ -236,7 +237,7 @@ def hash_short(text: bytes) -> int:
     return hashed ^ hashed >> 32
 
 
-def _cuts(words: list[str]) -> int:
+def _cuts(words: Sequence[str]) -> int:
     """A bit for each byte at which a word begins, but the first."""
     edges = np.cumsum([len(word.encode()) for word in words])[:-1].tolist()
     return sum(1 << edge for edge in edges)
