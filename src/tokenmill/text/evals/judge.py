@@ -1,8 +1,9 @@
 """Which documents hold a test item, by the runs of words that were found in them.
 
 A run that is in more than ten documents, or in more than three passages, is boilerplate: an
-instruction, a licence, a saying. It counts only where at least half of the runs of a passage of 26
-words or more are in the document: an item that was copied often is still an item.
+instruction, a licence, a saying. So is one that has most of its words in such runs. Boilerplate
+counts only where at least half of the runs of a passage of 26 words or more are in the document: an
+item that was copied often is still an item.
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,19 @@ from tokenmill.text.evals.known_runs import KnownRuns
 MANY_DOCUMENTS = 10
 MANY_PASSAGES = 3
 SHARE = 0.5
+
+
+def _says_more(known: KnownRuns, is_common: np.ndarray) -> np.ndarray:
+    """Return for each owner of a run if half of its words there are in no common run."""
+    sizes = np.fromiter(map(len, known.words), np.int64, len(known.words))
+    begin = (np.cumsum(sizes) - sizes)[known.passages] + known.positions
+    width = np.minimum(known.width, sizes[known.passages])
+    common = np.repeat(is_common, np.diff(known.starts))
+    edges = np.bincount(begin[common], minlength=sizes.sum() + 1).astype(np.int64)
+    edges -= np.bincount((begin + width)[common], minlength=sizes.sum() + 1)
+    before = np.append(0, np.cumsum(np.cumsum(edges) == 0))
+    more: np.ndarray = 2 * (before[begin + width] - before[begin]) >= width
+    return more
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,12 @@ def judge(known: KnownRuns, documents: np.ndarray, runs: np.ndarray) -> Found:
     group = group.reshape(-1)
     sizes = np.fromiter(map(len, known.words), np.int64, len(known.words))
     num_runs = np.maximum(1, sizes - known.width + 1)
-    is_rare = np.bincount(group, ~is_common[pairs[which, 1]], len(held)) > 0
+    is_rare = (
+        np.bincount(
+            group, ~is_common[pairs[which, 1]] & _says_more(known, is_common)[owner], len(held)
+        )
+        > 0
+    )
     share = np.bincount(group, minlength=len(held)) / num_runs[held[:, 1]]
     is_much = (share >= SHARE) & (sizes[held[:, 1]] >= 2 * known.width)
     is_held = is_rare | is_much
