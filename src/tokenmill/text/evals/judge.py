@@ -11,10 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmill.text.evals.known_runs import KnownRuns
+from tokenmill.text.near.candidates import unique_pairs
 
 MANY_DOCUMENTS = 10
 MANY_PASSAGES = 3
 SHARE = 0.5
+
+
+def _positions(pairs: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return where some pairs are in sorted different ones."""
+    first, of_pair = np.unique(pairs[:, 0], return_inverse=True)
+    width = int(pairs[:, 1].max(initial=0)) + 1
+    of_wanted = first.searchsorted(wanted[:, 0])
+    keys = of_pair.reshape(-1) * width + pairs[:, 1]
+    return keys.searchsorted(of_wanted * width + wanted[:, 1])
 
 
 def _says_more(known: KnownRuns, is_common: np.ndarray) -> np.ndarray:
@@ -48,7 +58,7 @@ class Found:
 
 def judge(known: KnownRuns, documents: np.ndarray, runs: np.ndarray) -> Found:
     """Decide by all hits: (hits,) the document, and the run."""
-    pairs = np.unique(np.stack([documents, runs], axis=1).reshape(-1, 2), axis=0)
+    pairs = unique_pairs(np.stack([documents, runs], axis=1).reshape(-1, 2))
     num_documents = np.bincount(pairs[:, 1], minlength=len(known.hashes))
     num_owners = np.diff(known.starts)
     is_common = (num_documents > MANY_DOCUMENTS) | (num_owners > MANY_PASSAGES)
@@ -58,8 +68,8 @@ def judge(known: KnownRuns, documents: np.ndarray, runs: np.ndarray) -> Found:
     within = np.arange(len(which)) - np.repeat(np.cumsum(owners) - owners, owners)
     owner = known.starts[pairs[which, 1]] + within
     of = np.stack([pairs[which, 0], known.passages[owner]], axis=1)
-    held, group = np.unique(of.reshape(-1, 2), axis=0, return_inverse=True)
-    group = group.reshape(-1)
+    held = unique_pairs(of.reshape(-1, 2))
+    group = _positions(held, of)
     sizes = np.fromiter(map(len, known.words), np.int64, len(known.words))
     num_runs = np.maximum(1, sizes - known.width + 1)
     is_rare = (
@@ -76,13 +86,12 @@ def judge(known: KnownRuns, documents: np.ndarray, runs: np.ndarray) -> Found:
     order = order[is_held[order]]
     last = np.append(held[order[1:], 0] != held[order[:-1], 0], True)[: len(order)]
     chosen = held[order[last]]
-    good = pairs[which[is_held[group]]]
-    keys = set(map(tuple, good.tolist()))
-    hits = zip(documents.tolist(), runs.tolist(), strict=True)
+    is_good = np.zeros(len(pairs), np.bool_)
+    is_good[which[is_held[group]]] = True
     return Found(
         documents=chosen[:, 0],
         passages=chosen[:, 1],
-        counts=np.fromiter((hit in keys for hit in hits), np.bool_, len(documents)),
+        counts=is_good[_positions(pairs, np.stack([documents, runs], axis=1))],
         all_passages=np.unique(held[is_held, 1]),
         boilerplate=int((is_common & (num_documents > 0)).sum()),
     )

@@ -153,7 +153,7 @@ class KnownRuns:
         heads = np.fromiter(beginnings, np.uint64, len(beginnings))
         head_table, places = _as_table(heads)
         sizes = np.zeros(len(head_table), np.uint32)
-        sizes[places] = list(beginnings.values())
+        sizes[places] = np.fromiter(beginnings.values(), np.uint32, len(beginnings))
         run_table, _ = _as_table(self.hashes)
         both = np.concatenate((self.hashes, heads))
         num_words = 1 << (len(both) * _FILTER_BITS // 64).bit_length()
@@ -176,16 +176,16 @@ def _hash_runs(words: np.ndarray, width: int) -> np.ndarray:
     return mix(sums)
 
 
-def _as_table(numbers: np.ndarray) -> tuple[np.ndarray, list[int]]:
+def _as_table(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a table of open addressing, at most half full, and the place of each number."""
-    room = 1 << (2 * len(numbers) + 1).bit_length()
-    table = [0] * room
-    places = []
-    for number in numbers.tolist():
-        number = number or 1
-        place = number & (room - 1)
-        while table[place]:
-            place = (place + 1) & (room - 1)
-        table[place] = number
-        places.append(place)
-    return np.array(table, np.uint64), places
+    table = np.zeros(1 << (2 * len(numbers) + 1).bit_length(), np.uint64)
+    numbers = np.maximum(numbers, np.uint64(1))  # 0 marks what is free
+    mask = np.uint64(len(table) - 1)
+    places = (numbers & mask).astype(np.intp)
+    waiting = np.arange(len(numbers))
+    while len(waiting):
+        free = waiting[table[places[waiting]] == 0]
+        table[places[free]] = numbers[free]  # of several at one place, the last stays
+        waiting = waiting[table[places[waiting]] != numbers[waiting]]
+        places[waiting] = (places[waiting] + 1) & (len(table) - 1)
+    return table, places
