@@ -111,7 +111,7 @@ def test_help_shows_sections_values_and_defaults():
     flat = " ".join(text.split())
     assert "--tokens_per_shard N Tokens in each shard; by default more where there would be" in flat
     assert "over 10,000 shards [default: 10,000,000]" in flat
-    assert "(`none`, `lines`, `documents`) [default: none]" in flat
+    assert "(`none`, `lines`, `documents`, `near`) [default: none]" in flat
     assert "--clean, --normalize / --no_normalize" in flat
 
 

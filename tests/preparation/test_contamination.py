@@ -51,7 +51,7 @@ def test_a_passage_is_cut_out_of_its_document(files, tmp_path):
     source, quiz, texts, holds = files
     out = tmp_path / "out"
 
-    prepare(source, out, decontaminate=quiz, on_contaminated="cut", **SETTINGS)
+    prepare(source, out, decontaminate=str(quiz), on_contaminated="cut", **SETTINGS)
 
     words = [text.split() for text in texts]
     expected = {" ".join(word for word in some if not word.startswith("ITEM")) for some in words}
@@ -79,7 +79,7 @@ def test_units_workers_and_near_duplicates_do_not_matter(files, tmp_path, mode):
         prepare(
             source,
             tmp_path / str(number),
-            decontaminate=quiz,
+            decontaminate=str(quiz),
             on_contaminated=mode,
             dedup="near",
             **SETTINGS,
@@ -92,8 +92,8 @@ def test_units_workers_and_near_duplicates_do_not_matter(files, tmp_path, mode):
 def test_a_changed_test_set_is_another_preparation(files, tmp_path):
     source, quiz, _, _ = files
     out = tmp_path / "out"
-    prepare(source, out, decontaminate=quiz, **SETTINGS)
+    prepare(source, out, decontaminate=str(quiz), **SETTINGS)
     quiz.write_text('{"question": "word1 word2 word3 word4 word5 word6"}\n')
 
     with pytest.raises(Exception, match="decontaminate"):
-        prepare(source, out, decontaminate=quiz, **SETTINGS)
+        prepare(source, out, decontaminate=str(quiz), **SETTINGS)

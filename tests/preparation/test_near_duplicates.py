@@ -118,8 +118,7 @@ def test_workers_units_and_kills_do_not_matter(tmp_path):
 def test_what_is_added_is_compared_with_what_is_there(tmp_path):
     texts = make_texts(60)
     first = list(dict.fromkeys(texts))[:10]
-    chosen = random.Random(1)
-    copies = [" ".join(edited(text.split() * 3, chosen)) for text in first]
+    copies = [f"{text} {text} {text} and more" for text in first]
     out = tmp_path / "out"
     settings = SETTINGS | {"near_keep": "longest", "tokens_per_shard": 3000}
     longer = write(tmp_path / "a.jsonl", [f"{text} {text} {text}" for text in first])

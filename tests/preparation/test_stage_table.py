@@ -73,7 +73,7 @@ def test_the_docs_have_the_same_table():
     assert [row[:2] for row in rows] == [(stage.name, stage.per) for stage in STAGES]
     for (name, _, when), stage in zip(rows, STAGES, strict=True):
         for dedup, tokenizer, adds, held_out in product(
-            ("lines", "documents", "none"), ("gpt2", "chars"), (False, True), (False, True)
+            ("lines", "documents", "near", "none"), ("gpt2", "chars"), (False, True), (False, True)
         ):
             said = (
                 (
@@ -85,6 +85,7 @@ def test_the_docs_have_the_same_table():
                 and (adds or "--append" not in when)
                 and (not adds or "new dataset" not in when)
                 and "compressed" not in when
+                and "--decontaminate" not in when
             )
             settings = Settings(dedup=dedup, tokenizer=tokenizer)
             plan = plan_of(settings, adds, keeps_apart=held_out)

@@ -14,6 +14,7 @@
 
 #define BLOCK 64
 #define FREE_ROUNDS 32
+#define HIT_NUMBERS 4
 #define MOST_BINS 4096
 #define MOST_WORDS 4096 /* of a run that is looked for */
 #define OF_LENGTH UINT64_C(0x9E3779B97F4A7C15)
@@ -26,6 +27,7 @@ typedef struct {
     uint64_t *inside;  /* a bit for each byte: it belongs to a word */
     uint64_t *begins;  /* a word begins here, if it is inside one */
     uint64_t *hashes;  /* of the words, then of what is made of them */
+    uint64_t *places;  /* where each word begins */
     uint64_t *table;   /* a set */
     size_t room, table_room;
 } Scratch;
@@ -35,6 +37,7 @@ static void free_scratch(Scratch *scratch) {
     free(scratch->inside);
     free(scratch->begins);
     free(scratch->hashes);
+    free(scratch->places);
     free(scratch->table);
 }
 
@@ -45,12 +48,14 @@ static int make_room(Scratch *scratch, size_t size) {
     free(scratch->inside);
     free(scratch->begins);
     free(scratch->hashes);
+    free(scratch->places);
     scratch->text = malloc(room + 2 * BLOCK);
     scratch->inside = malloc((room / BLOCK + 3) * sizeof(uint64_t));
     scratch->begins = malloc((room / BLOCK + 3) * sizeof(uint64_t));
     scratch->hashes = malloc((room + 1) * sizeof(uint64_t));
+    scratch->places = malloc((room + 1) * sizeof(uint64_t));
     scratch->room = room;
-    return scratch->text && scratch->inside && scratch->begins && scratch->hashes ? 0 : -1;
+    return scratch->text && scratch->inside && scratch->begins && scratch->hashes && scratch->places ? 0 : -1;
 }
 
 /* Bits of a block: parts of words, other visible characters, not ASCII. Its text is folded in place. */
@@ -179,7 +184,10 @@ static Py_ssize_t hash_words(Scratch *scratch, PyObject *given, int code) {
         for (; edges; edges &= edges - 1) {
             int bit = __builtin_ctzll(edges);
             size_t at = block * BLOCK + (size_t)bit;
-            if (open) scratch->hashes[count++] = hash_word(scratch->text + start, at - start);
+            if (open) {
+                scratch->places[count] = start;
+                scratch->hashes[count++] = hash_word(scratch->text + start, at - start);
+            }
             open = inside >> bit & 1;
             start = at;
         }
@@ -373,15 +381,15 @@ static inline int may_be_known(const Known *known, uint64_t hash) {
     return known->filter[bit / 64] >> bit % 64 & 1;
 }
 
-/* Three numbers a hit: of the text, of the first word, and the hash. */
+/* Three numbers a hit: of the text, of the first word, and the hash; then where that word begins. */
 typedef struct {
     uint64_t *items;
     size_t count, room;
 } Hits;
 
 static int add_hit(Hits *hits, uint64_t text, Py_ssize_t word, uint64_t hash) {
-    if (hits->count + 3 > hits->room) {
-        size_t room = 2 * hits->room + 3072;
+    if (hits->count + HIT_NUMBERS > hits->room) {
+        size_t room = 2 * hits->room + 1024 * HIT_NUMBERS;
         uint64_t *items = realloc(hits->items, room * sizeof *items);
         if (!items) return -1;
         hits->items = items;
@@ -390,6 +398,7 @@ static int add_hit(Hits *hits, uint64_t text, Py_ssize_t word, uint64_t hash) {
     hits->items[hits->count++] = text;
     hits->items[hits->count++] = (uint64_t)word;
     hits->items[hits->count++] = hash;
+    hits->items[hits->count++] = 0;
     return 0;
 }
 
@@ -445,7 +454,7 @@ static int has_free_place(const uint64_t *table, size_t mask) {
 }
 
 /* find_runs(texts, width, head, filter, runs, heads, sizes): where known runs of words are in the texts:
-   the number of the text, that of its first word, and the hash, 64 bits each. */
+   the number of the text, that of its first word, the hash, and where that word begins, 64 bits each. */
 PyObject *find_runs(PyObject *self, PyObject *arguments) {
     PyObject *texts, *found = NULL;
     Py_buffer filter, runs, heads, sizes;
@@ -470,11 +479,14 @@ PyObject *find_runs(PyObject *self, PyObject *arguments) {
     if (!sound) PyErr_SetString(PyExc_ValueError, "these are not tables of runs");
     for (Py_ssize_t number = 0; sound && number < PyList_Size(texts); number++) {
         Py_ssize_t count = hash_words(&scratch, PyList_GetItem(texts, number), 0);
+        size_t before = hits.count;
         sound = count >= 0;
         if (sound && find_in_words(&known, scratch.hashes, count, (uint64_t)number, &hits) < 0) {
             PyErr_NoMemory();
             sound = 0;
         }
+        for (; sound && before < hits.count; before += HIT_NUMBERS)
+            hits.items[before + 3] = scratch.places[hits.items[before + 1]];
     }
     if (sound)
         found = PyBytes_FromStringAndSize((const char *)hits.items, (Py_ssize_t)(hits.count * sizeof(uint64_t)));

@@ -193,16 +193,6 @@ class Settings:
     near_code: bool = False
     """With dedup near: compare the tokens of code, with case and punctuation, instead of words."""
 
-    # Test sets
-    decontaminate: str | Sequence[str] | None = None
-    """Leave out documents that hold an item of these test sets, files of JSON lines."""
-    decontaminate_words: int = 13
-    """Words in a row of a test item that count; items of fewer words count as a whole."""
-    decontaminate_fields: str | None = None
-    """Fields of test items to look for, such as question,answer."""
-    on_contaminated: Literal["drop", "cut", "mark"] = "drop"
-    """Drop such a document, cut the passage out of it, or keep it and count it."""
-
     # Filters
     map: Any = None
     """Give documents to a function of yours, package.module:function, which changes or drops
@@ -214,6 +204,14 @@ class Settings:
     filter_config: Any = None
     """File of JSON with thresholds of filters that are not as in their papers, such as
     {"length": {"min_characters": 100}}; or this JSON itself."""
+    decontaminate: Any = None
+    """Leave out documents that hold an item of these test sets, files of JSON lines."""
+    decontaminate_words: int = 13
+    """Words in a row of a test item that count; items of fewer words count as a whole."""
+    decontaminate_fields: str | None = None
+    """Fields of test items to look for, such as question,answer."""
+    on_contaminated: Literal["drop", "cut", "mark"] = "drop"
+    """Drop such a document, cut the passage out of it, or keep it and count it."""
 
     # Reading
     document_is: Literal["file", "line", "paragraph"] = "file"

@@ -51,11 +51,13 @@ def keep_test_sets(plan: Plan) -> None:
 
 def load_runs(plan: Plan) -> KnownRuns:
     """The runs of words that are looked for."""
-    return _load_runs(plan.workspace.path(FOLDER, RUNS_FILE), plan.settings.decontaminate)
+    settings = plan.settings
+    key = (settings.decontaminate, settings.decontaminate_fields, settings.decontaminate_words)
+    return _load_runs(plan.workspace.path(FOLDER, RUNS_FILE), key)
 
 
 @lru_cache(maxsize=1)
-def _load_runs(path: Path, _names: str) -> KnownRuns:
+def _load_runs(path: Path, _key: Any) -> KnownRuns:
     return KnownRuns.from_bytes(path.read_bytes())
 
 
@@ -143,13 +145,14 @@ def _report(
     plan: Plan, known: KnownRuns, found: Found, owners: list[tuple[str, int]]
 ) -> dict[str, dict[str, int]]:
     """By test set: items, those too short to look for, those found, and documents that hold one."""
-    looked_for = set(np.unique(known.passages).tolist())
+    looked_for = set(known.passages.tolist())
+    all_found = set(found.all_passages.tolist())
     report = {}
     for name in set_names(plan):
         own = [number for number, (test_set, _) in enumerate(owners) if test_set == name]
         items = {owners[number][1] for number in own}
         long_enough = {owners[number][1] for number in own if number in looked_for}
-        held = {owners[number][1] for number in found.all_passages.tolist() if number in set(own)}
+        held = {owners[number][1] for number in own if number in all_found}
         documents = [owners[number][0] == name for number in found.passages.tolist()]
         report[name] = {
             "items": len(items),

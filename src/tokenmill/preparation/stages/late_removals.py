@@ -6,8 +6,6 @@ documents as it drops duplicates, by their rows in the parts of the unit.
 
 from bisect import bisect_left
 from collections import Counter
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -76,10 +74,5 @@ def numbers_of(plan: Plan, part: int) -> np.ndarray:
     unit = unit_of(plan, part)
     first = bisect_left(parts, unit, key=lambda described: described.files[0].unit)
     before = sum(described.num_documents for described in parts[first:part])
-    numbers = _numbers_in(plan.workspace.path(FOLDER, f"{unit}.numbers"))
-    return numbers[before : before + parts[part].num_documents]
-
-
-@lru_cache(maxsize=4)
-def _numbers_in(path: Path) -> np.ndarray:
-    return np.fromfile(path, "<u4")
+    path = plan.workspace.path(FOLDER, f"{unit}.numbers")
+    return np.fromfile(path, "<u4", parts[part].num_documents, offset=4 * before)

@@ -1,8 +1,9 @@
 """Which documents hold a test item, by the runs of words that were found in them.
 
 A run that is in more than ten documents, or in more than three passages, is boilerplate: an
-instruction, a licence, a saying. It counts only where at least half of the runs of a passage of 26
-words or more are in the document: an item that was copied often is still an item.
+instruction, a licence, a saying. So is one that has most of its words in such runs. Boilerplate
+counts only where at least half of the runs of a passage of 26 words or more are in the document: an
+item that was copied often is still an item.
 """
 
 from dataclasses import dataclass
@@ -10,10 +11,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmill.text.evals.known_runs import KnownRuns
+from tokenmill.text.near.candidates import unique_pairs
 
 MANY_DOCUMENTS = 10
 MANY_PASSAGES = 3
 SHARE = 0.5
+
+
+def _positions(pairs: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return where some pairs are in sorted different ones."""
+    first, of_pair = np.unique(pairs[:, 0], return_inverse=True)
+    width = int(pairs[:, 1].max(initial=0)) + 1
+    of_wanted = first.searchsorted(wanted[:, 0])
+    keys = of_pair.reshape(-1) * width + pairs[:, 1]
+    return keys.searchsorted(of_wanted * width + wanted[:, 1])
+
+
+def _says_more(known: KnownRuns, is_common: np.ndarray) -> np.ndarray:
+    """Return for each owner of a run if half of its words there are in no common run."""
+    sizes = np.fromiter(map(len, known.words), np.int64, len(known.words))
+    begin = (np.cumsum(sizes) - sizes)[known.passages] + known.positions
+    width = np.minimum(known.width, sizes[known.passages])
+    common = np.repeat(is_common, np.diff(known.starts))
+    edges = np.bincount(begin[common], minlength=sizes.sum() + 1).astype(np.int64)
+    edges -= np.bincount((begin + width)[common], minlength=sizes.sum() + 1)
+    before = np.append(0, np.cumsum(np.cumsum(edges) == 0))
+    more: np.ndarray = 2 * (before[begin + width] - before[begin]) >= width
+    return more
 
 
 @dataclass(frozen=True)
@@ -34,7 +58,7 @@ class Found:
 
 def judge(known: KnownRuns, documents: np.ndarray, runs: np.ndarray) -> Found:
     """Decide by all hits: (hits,) the document, and the run."""
-    pairs = np.unique(np.stack([documents, runs], axis=1).reshape(-1, 2), axis=0)
+    pairs = unique_pairs(np.stack([documents, runs], axis=1).reshape(-1, 2))
     num_documents = np.bincount(pairs[:, 1], minlength=len(known.hashes))
     num_owners = np.diff(known.starts)
     is_common = (num_documents > MANY_DOCUMENTS) | (num_owners > MANY_PASSAGES)
@@ -44,11 +68,16 @@ def judge(known: KnownRuns, documents: np.ndarray, runs: np.ndarray) -> Found:
     within = np.arange(len(which)) - np.repeat(np.cumsum(owners) - owners, owners)
     owner = known.starts[pairs[which, 1]] + within
     of = np.stack([pairs[which, 0], known.passages[owner]], axis=1)
-    held, group = np.unique(of.reshape(-1, 2), axis=0, return_inverse=True)
-    group = group.reshape(-1)
+    held = unique_pairs(of.reshape(-1, 2))
+    group = _positions(held, of)
     sizes = np.fromiter(map(len, known.words), np.int64, len(known.words))
     num_runs = np.maximum(1, sizes - known.width + 1)
-    is_rare = np.bincount(group, ~is_common[pairs[which, 1]], len(held)) > 0
+    is_rare = (
+        np.bincount(
+            group, ~is_common[pairs[which, 1]] & _says_more(known, is_common)[owner], len(held)
+        )
+        > 0
+    )
     share = np.bincount(group, minlength=len(held)) / num_runs[held[:, 1]]
     is_much = (share >= SHARE) & (sizes[held[:, 1]] >= 2 * known.width)
     is_held = is_rare | is_much
@@ -57,13 +86,12 @@ def judge(known: KnownRuns, documents: np.ndarray, runs: np.ndarray) -> Found:
     order = order[is_held[order]]
     last = np.append(held[order[1:], 0] != held[order[:-1], 0], True)[: len(order)]
     chosen = held[order[last]]
-    good = pairs[which[is_held[group]]]
-    keys = set(map(tuple, good.tolist()))
-    hits = zip(documents.tolist(), runs.tolist(), strict=True)
+    is_good = np.zeros(len(pairs), np.bool_)
+    is_good[which[is_held[group]]] = True
     return Found(
         documents=chosen[:, 0],
         passages=chosen[:, 1],
-        counts=np.fromiter((hit in keys for hit in hits), np.bool_, len(documents)),
+        counts=is_good[_positions(pairs, np.stack([documents, runs], axis=1))],
         all_passages=np.unique(held[is_held, 1]),
         boilerplate=int((is_common & (num_documents > 0)).sum()),
     )

@@ -9,14 +9,16 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from tokenmill import kernel
 from tokenmill.text.evals.items import LEAST_WORDS, Passage
-from tokenmill.text.near.words import OF_WORD, hash_words, mix, words_of
+from tokenmill.text.near.words import OF_WORD, find_words, hash_words, mix, words_of
 
 _FILTER_BITS = 16  # for each run
+_BYTES_PER_WORD = 24  # with what is after it: looked at first, then the whole text
 
 
 @dataclass(frozen=True)
@@ -37,22 +39,25 @@ class KnownRuns:
 
     @classmethod
     def of(cls, passages: Sequence[Passage], width: int) -> "KnownRuns":
-        found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        for number, passage in enumerate(passages):
-            if len(passage.words) < min(LEAST_WORDS, width):
-                continue
-            runs = _hash_runs(hash_words(passage.words), min(width, len(passage.words)))
-            owner = np.full(len(runs), number, np.int64)
-            found.append((runs, owner, np.arange(len(runs), dtype=np.int64)))
-        hashes, owners, positions = (
-            (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-            if found
-            else (np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
-        )
+        """Number the runs of `width` words of all passages, and short passages as a whole."""
+        words = [passage.words for passage in passages]
+        sizes = np.fromiter(map(len, words), np.int64, len(words))
+        owners = np.repeat(np.arange(len(words)), sizes)
+        positions = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        all_words = hash_words([word for some in words for word in some])
+        found = []
+        for size in range(min(LEAST_WORDS, width), width + 1):
+            fits = positions + size <= sizes[owners]
+            if size < width:
+                fits &= sizes[owners] == size
+            (at,) = np.nonzero(fits)
+            if len(at):
+                found.append((_hash_runs(all_words, size)[at], owners[at], positions[at]))
+        empty = (np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
+        hashes, owners, positions = map(np.concatenate, zip(empty, *found, strict=True))
         order = np.lexsort((positions, owners, hashes))
         different, first = np.unique(hashes[order], return_index=True)
         starts = np.append(first, len(hashes))
-        words = [passage.words for passage in passages]
         return cls(width, different, starts, owners[order], positions[order], words)
 
     def to_bytes(self) -> bytes:
@@ -82,43 +87,55 @@ class KnownRuns:
         if kernel.compiled is not None:
             filter_, runs, heads, sizes, head = self._tables
             found = kernel.compiled.find_runs(texts, self.width, head, filter_, runs, heads, sizes)
-            hits = np.frombuffer(found, np.uint64).reshape(-1, 3)
-            runs_hit = self.hashes.searchsorted(hits[:, 2])
-            hits = np.stack([hits[:, 0], hits[:, 1], runs_hit.astype(np.uint64)], axis=1)
+            hits = np.frombuffer(found, np.uint64).reshape(-1, 4).copy()
+            hits[:, 2] = self.hashes.searchsorted(hits[:, 2])
             hits = hits.astype(np.int64)
         else:
             hits = self._find_slowly(texts)
-        return self._verified(texts, hits)
+        return self._verified(texts, hits)[:, :3]
 
     def size_of(self, run: int) -> int:
         """Words of a run."""
         return min(self.width, len(self.words[self.passages[self.starts[run]]]))
 
     def _find_slowly(self, texts: list[bytes]) -> np.ndarray:
-        found = [np.empty((0, 3), np.int64)]
+        found = [np.empty((0, 4), np.int64)]
         sizes = {self.width, *map(len, self._short)}
         for number, text in enumerate(texts):
+            starts = np.array([start for start, _ in find_words(text)], np.int64)
             words = hash_words(words_of(text))
             for size in sorted(size for size in sizes if size <= len(words)):
                 runs = _hash_runs(words, size)
                 (at,) = np.nonzero(np.isin(runs, self.hashes))
                 run = self.hashes.searchsorted(runs[at])
-                found.append(np.stack([np.full(len(at), number), at, run], axis=1))
+                found.append(np.stack([np.full(len(at), number), at, run, starts[at]], axis=1))
         return np.concatenate(found)
 
     def _verified(self, texts: list[bytes], hits: np.ndarray) -> np.ndarray:
-        """Return the hits whose words are those of the run."""
+        """Return the hits whose words are those of the run: neighbours are compared together."""
+        if not len(hits):
+            return hits
+        owners = self.starts[hits[:, 2]]
+        passages = self.passages[owners]
+        begins = self.positions[owners]
+        key = np.stack([hits[:, 0], passages, hits[:, 1] - begins], axis=1)
+        goes_on = (key[1:] == key[:-1]).all(axis=1) & (np.diff(hits[:, 1]) == 1)
+        edges = np.flatnonzero(np.concatenate(([True], ~goes_on, [True])))
         is_same = np.zeros(len(hits), np.bool_)
-        words_at: dict[int, list[bytes]] = {}
-        for at, (text, word, run) in enumerate(hits.tolist()):
-            if text not in words_at:
-                words_at = {text: words_of(texts[text])}
-            owner = self.starts[run]
-            begin = int(self.positions[owner])
-            size = self.size_of(run)
-            wanted = self.words[self.passages[owner]][begin : begin + size]
-            is_same[at] = words_at[text][word : word + size] == wanted
+        for first, stop in pairwise(edges.tolist()):
+            is_same[first:stop] = self._is_same(
+                texts, hits[first:stop], passages[first], begins[first]
+            )
         return hits[is_same]
+
+    def _is_same(self, texts: list[bytes], hits: np.ndarray, passage: int, begin: int) -> bool:
+        """Compare the words of hits that follow each other with those of their passage."""
+        number, word, _, place = hits[0].tolist()
+        size = len(hits) - 1 + self.size_of(int(hits[-1, 2]))
+        wanted = self.words[passage][begin : begin + size]
+        text = texts[number]
+        some = words_of(text[place : place + _BYTES_PER_WORD * size])[:size]
+        return some == wanted or words_of(text)[word : word + size] == wanted
 
     @cached_property
     def _short(self) -> list[list[bytes]]:
@@ -136,7 +153,7 @@ class KnownRuns:
         heads = np.fromiter(beginnings, np.uint64, len(beginnings))
         head_table, places = _as_table(heads)
         sizes = np.zeros(len(head_table), np.uint32)
-        sizes[places] = list(beginnings.values())
+        sizes[places] = np.fromiter(beginnings.values(), np.uint32, len(beginnings))
         run_table, _ = _as_table(self.hashes)
         both = np.concatenate((self.hashes, heads))
         num_words = 1 << (len(both) * _FILTER_BITS // 64).bit_length()
@@ -152,23 +169,23 @@ def _bit(bits: np.ndarray) -> np.ndarray:
 
 
 def _hash_runs(words: np.ndarray, width: int) -> np.ndarray:
-    """Return the hash of each run of `width` words, of which there is one at least."""
-    sums = np.zeros(len(words) - width + 1, np.uint64)
+    """Return the hash of each run of `width` words."""
+    sums = np.zeros(max(0, len(words) - width + 1), np.uint64)
     for at in range(width):
         sums = sums * np.uint64(OF_WORD) + words[at : at + len(sums)]
     return mix(sums)
 
 
-def _as_table(numbers: np.ndarray) -> tuple[np.ndarray, list[int]]:
+def _as_table(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a table of open addressing, at most half full, and the place of each number."""
-    room = 1 << (2 * len(numbers) + 1).bit_length()
-    table = [0] * room
-    places = []
-    for number in numbers.tolist():
-        number = number or 1
-        place = number & (room - 1)
-        while table[place]:
-            place = (place + 1) & (room - 1)
-        table[place] = number
-        places.append(place)
-    return np.array(table, np.uint64), places
+    table = np.zeros(1 << (2 * len(numbers) + 1).bit_length(), np.uint64)
+    numbers = np.maximum(numbers, np.uint64(1))  # 0 marks what is free
+    mask = np.uint64(len(table) - 1)
+    places = (numbers & mask).astype(np.intp)
+    waiting = np.arange(len(numbers))
+    while len(waiting):
+        free = waiting[table[places[waiting]] == 0]
+        table[places[free]] = numbers[free]  # of several at one place, the last stays
+        waiting = waiting[table[places[waiting]] != numbers[waiting]]
+        places[waiting] = (places[waiting] + 1) & (len(table) - 1)
+    return table, places

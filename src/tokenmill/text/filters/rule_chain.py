@@ -32,6 +32,9 @@ class RuleChain:
 
         The `first` one of a unit is also used to check the rules.
         """
+        if not self.rules:  # a later stage looks at the documents
+            num_bytes = sum(map(len, chunk.texts))
+            return replace(chunk, left={**chunk.left, READ: (len(chunk.texts), num_bytes, 0.0)})
         documents = Remaining(chunk, fields)
         documents.note(READ, 0.0)
         for rule in self.rules:

@@ -35,14 +35,16 @@ def pair_up(
     found = np.concatenate(pairs)
     found = found[found[:, 0] != found[:, 1]]
     found.sort(axis=1)
-    return found[:, ::-1]
+    later_first: np.ndarray = found[:, ::-1]
+    return later_first
 
 
 def unique_pairs(pairs: np.ndarray) -> np.ndarray:
     """Return the different ones of (n, 2) numbers, sorted."""
     pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
     is_new = np.append(True, (pairs[1:] != pairs[:-1]).any(axis=1))[: len(pairs)]
-    return pairs[is_new]
+    different: np.ndarray = pairs[is_new]
+    return different
 
 
 def _groups(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -31,6 +31,7 @@ _PART = rb"""(?x: [\xc3-\xdf][\x80-\xbf] | \xe0[\x80-\xb7\xbc-\xbf][\x80-\xbf]
     | \xef[\x80-\xa3][\x80-\xbf])"""
 # A separator that is not ASCII goes as a whole, so that its last bytes are not looked at alone.
 _NONE = rb"(?:\xc2[\x80-\xbf]|\xe2[\x80-\xaf][\x80-\xbf]|\xe3\x80[\x80-\xbf])"
+_FOLDED = bytes(ord(chr(at).lower()) if chr(at).isalnum() else 32 for at in range(128)) + bytes(128)
 _WORDS = re.compile(rb"(?s)((?:[0-9A-Za-z]|%s)+|%s)|%s|." % (_PART, _WHOLE, _NONE))
 _CODE = re.compile(rb"(?s)((?:[0-9A-Za-z_]|%s)+|[!-~]|%s)|%s|." % (_PART, _WHOLE, _NONE))
 
@@ -44,8 +45,10 @@ def find_words(text: bytes, *, code: bool = False) -> Iterator[tuple[int, int]]:
 
 def words_of(text: bytes, *, code: bool = False) -> list[bytes]:
     """Return the words of a text, as they are compared."""
-    folded = text if code else text.lower()
-    return [folded[start:stop] for start, stop in find_words(text, code=code)]
+    if text.isascii() and not code:
+        return text.translate(_FOLDED).split()
+    found = _CODE.findall(text) if code else _WORDS.findall(text.lower())
+    return [word for word in found if word]
 
 
 def mix(numbers: np.ndarray) -> np.ndarray:
