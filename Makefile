@@ -46,7 +46,7 @@ kernels: $(VENV)/torch.stamp
 
 # What is published, for this system: dist/ holds an sdist and a wheel for Python 3.11 and later.
 dist: $(VENV)/dev.stamp
-	rm -rf build dist
+	rm -rf build/bdist* build/lib* build/temp* dist
 	$(BIN)/python -m build --outdir dist/built
 	PATH="$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/built/*.whl
 	mv dist/built/*.tar.gz dist && rm -r dist/built

@@ -19,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from measure import machine
+from measure import family, machine
 
 from tokenmill.base.markup import number, tag, ticks
 from tokenmill.train.run_page import LOSSES, draw_losses
@@ -110,13 +111,20 @@ def train_with_kills(folder: Path, model: dict, steps: int) -> list[int]:
         while process.poll() is None and (last or last_step(metrics) < steps * part // 6):
             time.sleep(0.05)
         if not last:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            kill(process)
             kills.append(last_step(metrics))
             print(f"killed {ranks} processes after step {kills[-1]:,}", flush=True)
         elif process.returncode:
             raise RuntimeError(f"the last part ended with {process.returncode}")
     return kills
+
+
+def kill(process: subprocess.Popen) -> None:
+    """Kill a launcher and its ranks, which have sessions of their own and would train on."""
+    for pid in family(process.pid):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
 
 
 def last_step(metrics: Path) -> int:
@@ -147,7 +155,7 @@ def draw(folder: Path, kills: list[int]) -> str:
         "never stopped": points(folder / "whole" / "metrics.jsonl", "loss"),
         "killed five times": points(folder / "killed" / "metrics.jsonl", "loss"),
     }
-    svg = draw_losses("One run, killed and resumed on 1, 2 and 4 processes", curves)
+    svg = draw_losses("Killed five times, on 1, 2 and 4 processes", curves)
     end = ticks(0, curves["never stopped"][-1][0], whole=True)[-1]
     bottom = int(svg.split('height="')[1].split('"')[0]) - LOSSES.bottom
     marks = []

@@ -65,20 +65,30 @@ class _Watcher(threading.Thread):
 
 def own_memory(pid: int) -> int:
     """Anonymous resident bytes of a process and all its descendants."""
-    total, todo = 0, [pid]
-    while todo:
-        current = todo.pop()
+    total = 0
+    for each in family(pid):
         try:
-            status = Path(f"/proc/{current}/status").read_text()
-            tasks = list(Path(f"/proc/{current}/task").iterdir())
-            for task in tasks:
-                todo += map(int, (task / "children").read_text().split())
+            status = Path(f"/proc/{each}/status").read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue
         for line in status.splitlines():
             if line.startswith("RssAnon:"):
                 total += int(line.split()[1]) * 1024
     return total
+
+
+def family(pid: int) -> list[int]:
+    """A process and all its descendants, in whatever session they are."""
+    found, todo = [], [pid]
+    while todo:
+        current = todo.pop()
+        try:
+            for task in Path(f"/proc/{current}/task").iterdir():
+                todo += map(int, (task / "children").read_text().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found.append(current)
+    return found
 
 
 def machine() -> dict[str, object]:

@@ -67,6 +67,7 @@ PyTuple_GetItem PyTuple_Size PyType_FromSpec PyType_GetFlags PyType_GetSlot
 """
 DATA = """
 _Py_NoneStruct PyExc_IndexError PyExc_RuntimeError PyExc_TypeError PyExc_ValueError PyList_Type
+PyTuple_Type
 """
 
 

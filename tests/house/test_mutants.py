@@ -34,3 +34,9 @@ def test_drawing_depends_on_the_seed_alone():
 
 def test_what_is_called_equal_has_a_reason():
     assert all(len(reason) > 20 for reason in EQUAL.values())
+
+
+def test_the_page_of_promises_says_how_many_are_chosen_by_hand():
+    page = (ROOT / "docs" / "design" / "promises.md").read_text(encoding="utf-8")
+
+    assert f"each of {len(named())} defects chosen by hand" in page

@@ -53,6 +53,10 @@ def test_a_token_does_not_see_those_after_it(model, ids):
     assert not torch.equal(before[:, 10:], after[:, 10:])
 
 
+def test_the_last_position_alone_has_the_logits_it_has_among_all(model, ids):
+    torch.testing.assert_close(model(ids, last=True), model(ids)[:, -1:])
+
+
 def test_documents_in_one_window_are_as_if_alone(model, ids):
     """The second document's logits equal those of a window that holds nothing else."""
     documents = torch.zeros(2, 16, dtype=torch.long)

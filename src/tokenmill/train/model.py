@@ -59,9 +59,11 @@ class GPT(nn.Module):
         weights: Tensor | None = None,
         document_ids: Tensor | None = None,
         positions: Tensor | None = None,
+        last: bool = False,
     ) -> Tensor:
-        """Logits (B, T, vocab); with `targets`, the summed loss over unmasked targets instead.
-        With `weights` (B, T), each loss is multiplied by its own.
+        """Logits (B, T, vocab), or (B, 1, vocab) of the `last` position; with `targets`, the summed
+        loss over unmasked targets instead. With `weights` (B, T), each loss is multiplied by its
+        own.
 
         The sum and not the mean: the caller divides by the number of targets of the whole step,
         so that a step is the same however it is cut over ranks and micro-batches.
@@ -79,7 +81,7 @@ class GPT(nn.Module):
             x = block(x, rotation, mask)
         x = self.norm(x)
         if targets is None:
-            return functional.linear(x, self.embed.weight)
+            return functional.linear(x[:, -1:] if last else x, self.embed.weight)
         if loss_mask is not None:
             targets = targets.masked_fill(~loss_mask, IGNORED)
         logits = functional.linear(x, self.embed.weight).flatten(0, 1).float()
@@ -182,7 +184,7 @@ def generate(
     most = min(num_ids or model.num_ids, model.num_ids)
     ids = prompt
     for _ in range(max_new_tokens):
-        logits = model(ids[None, -model.block_size :])[0, -1, :most].float()
+        logits = model(ids[None, -model.block_size :], last=True)[0, -1, :most].float()
         if temperature == 0:
             drawn = logits.argmax()[None]
         else:
