@@ -155,13 +155,17 @@ static inline int ends_with(const uint8_t *at, const uint8_t *stop, const char *
 enum { WORDS, REAL_WORDS, REAL_CHARACTERS, ALPHA_WORDS, STOP_WORDS, HASHES, ELLIPSES, LINES, BULLETS, ELLIPSIS_ENDS,
        QUALITY_COLUMNS };
 
-static unsigned stop_word(const uint8_t *at, uint32_t size) {
-    switch (size) {
-    case 2: return !memcmp(at, "be", 2) ? 1 : !memcmp(at, "to", 2) ? 2 : !memcmp(at, "of", 2) ? 4 : 0;
-    case 3: return !memcmp(at, "the", 3) ? 8 : !memcmp(at, "and", 3) ? 16 : 0;
-    case 4: return !memcmp(at, "that", 4) ? 32 : !memcmp(at, "have", 4) ? 64 : !memcmp(at, "with", 4) ? 128 : 0;
-    default: return 0;
+static const char *const STOP_WORD[] = {"the", "be", "to", "of", "and", "that", "have", "with"};
+enum { NUM_STOP_WORDS = sizeof STOP_WORD / sizeof *STOP_WORD };
+
+/* A bit for each stop word: that of this word. */
+static inline unsigned stop_word(const Rules *rules, const uint8_t *at, Word word) {
+    if (!(rules->stop_words >> (word.hash >> 58) & 1)) return 0;
+    for (int number = 0; number < NUM_STOP_WORDS; number++) {
+        size_t size = strlen(STOP_WORD[number]);
+        if (size == size_of_word(word) && !memcmp(at, STOP_WORD[number], size)) return 1u << number;
     }
+    return 0;
 }
 
 static void count_words(const Rules *rules, Document document, Number *out) {
@@ -170,7 +174,7 @@ static void count_words(const Rules *rules, Document document, Number *out) {
         Word word = document.words[number];
         const uint8_t *begin = document.at + word.begin, *stop = begin + size_of_word(word);
         if (word.size & PLAIN) {
-            stop_words |= stop_word(begin, size_of_word(word));
+            stop_words |= stop_word(rules, begin, word);
             out[REAL_WORDS]++;
             out[REAL_CHARACTERS] += size_of_word(word);
             out[ALPHA_WORDS]++;
@@ -186,7 +190,7 @@ static void count_words(const Rules *rules, Document document, Number *out) {
         }
         out[ALPHA_WORDS] += (any & LETTER) != 0;
         if (all) continue;
-        stop_words |= stop_word(begin, size_of_word(word));
+        stop_words |= stop_word(rules, begin, word);
         out[REAL_WORDS]++;
         out[REAL_CHARACTERS] += characters;
     }
@@ -269,6 +273,23 @@ static inline Number size_of_gram(const Call *call, size_t first, size_t n) {
     return call->characters[first + n] - call->characters[first];
 }
 
+/* Leave in `live` the n-grams that may be there twice: by a few bits of their hashes. Most are alone. */
+static size_t perhaps_repeated(Call *call, size_t num_live) {
+    uint32_t *live = call->live;
+    const uint64_t *hashes = call->seen.hashes;
+    uint8_t *marks = (uint8_t *)call->seen.slots; /* room for four a slot */
+    size_t mask = 4 * (call->seen.mask + 1) - 1, left = 0;
+    for (size_t at = 0; at < num_live; at++) {
+        uint8_t *mark = marks + (hashes[live[at]] >> 32 & mask);
+        *mark = (uint8_t)(*mark << 1 | 1);
+    }
+    for (size_t at = 0; at < num_live; at++) {
+        live[left] = live[at];
+        left += marks[hashes[live[at]] >> 32 & mask] > 1;
+    }
+    return left;
+}
+
 /* Group the n-grams in `live`; those that are alone leave it. Returns how many stay, and the first of those
    that are there most often. */
 static size_t group_grams(Call *call, size_t num_live, uint32_t *top, uint32_t *most) {
@@ -340,6 +361,8 @@ static int measure_grams(Call *call, Document document, Number *top, Number *rep
         uint32_t place = 0, most = 1;
         if (num_live) {
             if (clear_seen(&call->seen, count, num_live)) return -1;
+            num_live = perhaps_repeated(call, num_live);
+            if (clear_seen(&call->seen, count, num_live)) return -1;
             num_live = group_grams(call, num_live, &place, &most);
             repeated[n - 2] = repeated_characters(call, num_live, n);
         }
@@ -359,8 +382,27 @@ static int measure_repetition(Call *call, Document document, Number *out) {
 }
 
 /* Columns of fineweb. */
-enum { FILLED_LINES, PUNCTUATED_LINES, SHORT_LINES, SAME_CHARACTERS, LINE_CHARACTERS, NEWLINES, FINEWEB_WORDS,
+enum { FILLED_LINES, PUNCTUATED_LINES, SHORT_LINES, SAME_CHARACTERS, LINE_CHARACTERS, NEWLINES, CHUNKS,
        FINEWEB_COLUMNS };
+
+static inline int is_visible(uint8_t byte) { return (uint8_t)(byte - '!') < '~' - '!'; }
+
+/* Visible ASCII characters after a blank, or at the beginning: each of them begins a word. */
+static Number count_chunks(const uint8_t *at, const uint8_t *stop) {
+    Number count = at < stop && is_visible(*at);
+#if defined(__SSE2__)
+    for (; stop - at > 16; at += 16) {
+        __m128i first = _mm_loadu_si128((const __m128i *)at), second = _mm_loadu_si128((const __m128i *)(at + 1));
+        __m128i control = _mm_sub_epi8(first, _mm_set1_epi8('\t')), number = _mm_sub_epi8(second, _mm_set1_epi8('!'));
+        __m128i blank = _mm_or_si128(_mm_cmpeq_epi8(first, _mm_set1_epi8(' ')),
+                                     _mm_cmpeq_epi8(_mm_min_epu8(control, _mm_set1_epi8(4)), control));
+        __m128i visible = _mm_cmpeq_epi8(_mm_min_epu8(number, _mm_set1_epi8('~' - '!' - 1)), number);
+        count += __builtin_popcount((unsigned)_mm_movemask_epi8(_mm_and_si128(blank, visible)));
+    }
+#endif
+    for (; stop - at > 1; at++) count += (at[0] == ' ' || (uint8_t)(at[0] - '\t') < 5) && is_visible(at[1]);
+    return count;
+}
 
 static int measure_lines(Call *call, Document document, Number *out, Number short_line) {
     const uint8_t *at = document.at, *stop = document.stop;
@@ -368,7 +410,7 @@ static int measure_lines(Call *call, Document document, Number *out, Number shor
     for (const uint8_t *end = at; (end = line_stop(end, stop)) < stop; end++) most++;
     if (clear_seen(&call->seen, most, most)) return -1;
     out[NEWLINES] = (Number)most - 1;
-    out[FINEWEB_WORDS] = (Number)document.num_words;
+    out[CHUNKS] = count_chunks(at, stop);
     for (uint32_t number = 0; number < most; number++) {
         const uint8_t *end = line_stop(at, stop);
         Number characters = characters_in(at, end);
@@ -411,7 +453,9 @@ static int open_call(Call *call, PyObject *tables, Py_ssize_t least, Py_ssize_t 
                 are_documents(call->held + TEXT, call->held + ENDS) && are_words(call);
     if (sound) {
         memset(call->held[OUT].buf, 0, (size_t)call->held[OUT].len);
-        return open_rules(tables, &call->rules);
+        if (open_rules(tables, &call->rules)) return -1;
+        for (int number = 0; number < NUM_STOP_WORDS; number++) add_stop_word(&call->rules, STOP_WORD[number]);
+        return 0;
     }
     PyErr_SetString(PyExc_ValueError, "the arrays are not those of documents and their words");
     return -1;

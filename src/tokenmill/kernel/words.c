@@ -51,6 +51,9 @@ static inline int may_be_form(const Rules *rules, const uint8_t *at, size_t size
     return size <= FORM_BYTES && rules->sizes[*at] >> size & 1;
 }
 
+/* The same by the hash, of which few others are alike. */
+static inline int may_have_hash(const Rules *rules, uint64_t hash) { return rules->hashes[hash >> 54] >> (hash >> 48 & 63) & 1; }
+
 static const Form *look_up(const Rules *rules, const uint8_t *at, size_t size, uint64_t hash, uint32_t kind) {
     for (uint32_t tried = 0; tried <= rules->mask; tried++) {
         uint32_t slot = rules->slots[(hash + tried) & rules->mask];
@@ -374,9 +377,11 @@ static inline const uint8_t *split_plain(const Rules *rules, const uint8_t *at, 
     if (!is_whole) {
         if (stop - end > 1 && !is_blank(end[1])) return NULL;
         if (*end != ',' && !(*end == '.' && end[-1] >= 'a') && *end != ';') return NULL;
-        if (may_be_form(rules, at, size + 1) || may_be_merged(rules, *at, *end)) return NULL;
+        if (may_have_hash(rules, hash_bytes(at, size + 1)) || may_be_merged(rules, *at, *end)) return NULL;
     }
-    if (may_be_form(rules, at, size) && look_up(rules, at, size, word.hash, IS_FORM)) return NULL;
+    if (may_have_hash(rules, word.hash)) {
+        if (may_be_form(rules, at, size) && look_up(rules, at, size, word.hash, IS_FORM)) return NULL;
+    }
     push_word(words, word);
     if (is_whole) return end;
     push(words, end, end + 1);
@@ -428,6 +433,8 @@ int open_rules(PyObject *tables, Rules *rules) {
     for (uint32_t number = 0; number < rules->num_forms; number++) {
         const Form *form = rules->forms + number;
         if (form->size == 0 || form->size > FORM_BYTES) continue; /* never found */
+        uint64_t hash = hash_bytes(form->text, form->size);
+        rules->hashes[hash >> 54] |= UINT64_C(1) << (hash >> 48 & 63);
         rules->sizes[form->text[0]] |= 1u << form->size;
         if (form->kind & IS_MERGED && form->plain > 1) {
             uint32_t second = (uint32_t)__builtin_ctz(form->plain & ~1u);
@@ -435,6 +442,11 @@ int open_rules(PyObject *tables, Rules *rules) {
         }
     }
     return 0;
+}
+
+/* Stop words are few: most words are told from them by 6 bits. */
+void add_stop_word(Rules *rules, const char *word) {
+    rules->stop_words |= UINT64_C(1) << (hash_bytes((const uint8_t *)word, strlen(word)) >> 58);
 }
 
 void close_rules(Rules *rules) {

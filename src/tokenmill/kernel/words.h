@@ -33,6 +33,8 @@ typedef struct {
     const uint32_t *slots; /* upper 16 bits of the hash, number of the form; 0: nothing */
     uint32_t mask, num_forms;
     uint32_t sizes[256];    /* of forms that begin with this byte, a bit for each size */
+    uint64_t hashes[1024];  /* a bit for the first 16 bits of the hash of each form */
+    uint64_t stop_words;    /* a bit for the first 6 bits of the hash of each stop word */
     uint32_t pairs[256][8]; /* first bytes of the first two words of a form that is merged */
     Py_buffer held[3];
 } Rules;
@@ -56,6 +58,7 @@ typedef struct {
 
 int open_rules(PyObject *tables, Rules *rules);
 void close_rules(Rules *rules);
+void add_stop_word(Rules *rules, const char *word);
 int are_documents(const Py_buffer *text, const Py_buffer *ends);
 /* Add the words of a text; `tail` is room to work in. */
 void split_text(const Rules *rules, const uint8_t *text, const uint8_t *stop, Words *words, Words *tail);

@@ -16,19 +16,35 @@ def count_all(
     batch: Batch,
     what: int,
     num_columns: int,
-    plain: Callable[[str, list[str]], list[int]],
+    plain: Callable[..., list[int]],
     short_line: int = 0,
 ) -> np.ndarray:
-    """(columns, documents) int64; `plain` gives those of a text and its words, all in Python."""
+    """(columns, documents) int64; `plain` gives those of a text, all in Python, by its words unless
+    lines are counted."""
     counts = np.empty((len(batch), num_columns), np.int64)
     if kernel.compiled is not None:
+        words = split_batch(batch) if what != LINES else (b"", bytes(batch.ends.nbytes))
         kernel.compiled.measure_texts(
-            batch.whole, batch.ends, *split_batch(batch), counts, tables(), what, short_line
+            batch.whole, batch.ends, *words, counts, tables(), what, short_line
         )
+    elif what == LINES:
+        for number, text in enumerate(batch.strings):
+            counts[number] = plain(text)
     else:
-        for number, (text, words) in enumerate(words_of(batch)):
-            counts[number] = plain(text, words)
+        for number, (text, its_words) in enumerate(words_of(batch)):
+            counts[number] = plain(text, its_words)
     return counts.T
+
+
+def num_words(batch: Batch, which: np.ndarray) -> np.ndarray:
+    """(which,) the number of words of some documents of a batch."""
+    if not batch.shared and len(which) < len(batch):
+        texts = [batch.whole[batch.starts[n] : batch.ends[n]] for n in which.tolist()]
+        return num_words(Batch.of(texts), np.arange(len(texts)))
+    if kernel.compiled is None:
+        return np.array([len(words) for _, words in words_of(batch)], np.int64)[which]
+    stops = np.frombuffer(split_batch(batch)[1], np.int64)
+    return np.diff(stops, prepend=0)[which]
 
 
 def split_batch(batch: Batch) -> tuple[bytes, bytes]:

@@ -1,13 +1,17 @@
 """The filter `fineweb`: what FineWeb (Penedo et al. 2024) added to the rules of Gopher and C4."""
 
+import re
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from tokenmill.text.filters.characters import TERMINAL, class_of
-from tokenmill.text.filters.counts import LINES, count_all, repeated, share
+from tokenmill.text.filters.counts import LINES, count_all, num_words, repeated, share
 from tokenmill.text.filters.rule import Batch, Rule, Verdict
 
 _COLUMNS = 7
+_BEGINS = re.compile(r"(?:\A|(?<=[ \t-\r]))[!-}]")
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,9 @@ class Fineweb(Rule):
         )
         end_share, short_share = share(ends, lines), share(short, lines)
         again_share, newline_share = share(again, characters), share(newlines, words)
+        # At least these words are there: only where they are too few, all are counted.
+        unsure = np.flatnonzero(newline_share > self.max_newlines_per_word)
+        newline_share[unsure] = share(newlines[unsure], num_words(batch, unsure))
         return Verdict.first_of(
             batch,
             [
@@ -51,7 +58,7 @@ class Fineweb(Rule):
         )
 
 
-def count_lines(text: str, words: list[str], short_line: int) -> list[int]:
+def count_lines(text: str, short_line: int) -> list[int]:
     """What the kernel counts in one text."""
     lines = [line for line in text.split("\n") if line.strip()]
     return [
@@ -61,5 +68,5 @@ def count_lines(text: str, words: list[str], short_line: int) -> list[int]:
         repeated(lines)[1],
         len(text) - text.count("\n"),
         text.count("\n"),
-        len(words),
+        len(_BEGINS.findall(text)),
     ]
