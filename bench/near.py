@@ -31,7 +31,7 @@ from tokenmill.preparation import Details, Run
 from tokenmill.text.near.candidates import pair_up, unique_pairs
 from tokenmill.text.near.choose import choose_kept
 from tokenmill.text.near.sketch import NUM_BANDS, hash_bands
-from tokenmill.text.near.words import compare
+from tokenmill.text.near.word_runs import compare
 
 RESULTS = Path(__file__).parent / "results" / "near.json"
 RIVAL = Path(__file__).parent / "rivals" / "near_rensa.py"

@@ -12,7 +12,7 @@ from tokenmill import kernel
 from tokenmill.text.near.candidates import FIRST_ONES, pair_up, unique_pairs
 from tokenmill.text.near.choose import choose_kept
 from tokenmill.text.near.sketch import NUM_BANDS, hash_bands
-from tokenmill.text.near.words import compare, hash_runs, words_of
+from tokenmill.text.near.word_runs import compare, hash_runs, words_of
 
 PIECES = ("a", "Be", "x1", "_", "-", "(", " ", "  ", "\n", "\u00e9", "\u00c9", "\u00a0", "\u2019")
 PIECES += ("\u4e2d\u6587", "\u0e44\u0e17", "\u3000", "\uff0c", "\U0001f642", "\ud55c", "\u042f")
@@ -22,7 +22,7 @@ needs_loops = pytest.mark.skipif(kernel.compiled is None, reason="there was no C
 
 
 def naive_words(text, *, code=False):
-    """The rule of words.py, by code points."""
+    """The rule of word_runs.py, by code points."""
     words, word = [], ""
     for char in text:
         point = ord(char)

@@ -1,4 +1,4 @@
-/* The words of texts: sketches, shared shingles and known n-grams (text/near/words.py has the rules).
+/* The words of texts: sketches, shared shingles and known n-grams (text/near/word_runs.py has the rules).
 
    Where words are is a bit a byte: one pass over blocks of 64 bytes finds them, a second one walks over
    their edges. A word of up to 8 bytes is hashed by one load. */

@@ -26,7 +26,7 @@ from tokenmill.text.evals.items import read_passages
 from tokenmill.text.evals.judge import Found, judge
 from tokenmill.text.evals.known_runs import KnownRuns
 from tokenmill.text.filters.rule import NOTHING, REMOVED
-from tokenmill.text.near.words import find_words
+from tokenmill.text.near.word_runs import find_words
 from tokenmill.text.reading.chunks import Chunk
 
 FOLDER = EVALS

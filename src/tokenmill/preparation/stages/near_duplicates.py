@@ -39,7 +39,7 @@ from tokenmill.text.filters.rule import REMOVED, in_shard
 from tokenmill.text.near.candidates import pair_up, unique_pairs
 from tokenmill.text.near.choose import choose_kept
 from tokenmill.text.near.sketch import NUM_BANDS, hash_bands
-from tokenmill.text.near.words import compare
+from tokenmill.text.near.word_runs import compare
 
 FOLDER = NEAR.folder
 MAX_TOKENS = 1 << 20  # of a document that is compared; a pair of them takes about 100 MB

@@ -17,7 +17,7 @@ import orjson
 import xxhash
 
 from tokenmill.errors import TokenmillError
-from tokenmill.text.near.words import words_of
+from tokenmill.text.near.word_runs import words_of
 
 FIELDS = (
     *("question", "problem", "prompt", "query", "instruction", "stem", "goal", "input", "text"),

@@ -15,7 +15,7 @@ import numpy as np
 
 from tokenmill import kernel
 from tokenmill.text.evals.items import LEAST_WORDS, Passage
-from tokenmill.text.near.words import OF_WORD, find_words, hash_words, mix, words_of
+from tokenmill.text.near.word_runs import OF_WORD, find_words, hash_words, mix, words_of
 
 _FILTER_BITS = 16  # for each run
 _BYTES_PER_WORD = 24  # with what is after it: looked at first, then the whole text

@@ -1,1 +1,1 @@
-"""Near-duplicates: words.py (what is compared), sketch.py, candidates.py, choose.py (what goes)."""
+"""Near-duplicates: word_runs.py (what is compared), sketch.py, candidates.py, choose.py (what goes)."""

@@ -14,7 +14,7 @@ from itertools import count
 import numpy as np
 
 from tokenmill import kernel
-from tokenmill.text.near.words import hash_runs, mix
+from tokenmill.text.near.word_runs import hash_runs, mix
 
 NUM_BANDS = 10
 ROWS = 4
