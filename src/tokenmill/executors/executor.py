@@ -18,6 +18,24 @@ TaskFunction = Callable[..., Any]
 """A function that can be sent elsewhere by its name."""
 
 
+before_results: dict[str, Callable[[], None]] = {}
+"""What a process does before it hands over results of tasks: such as to upload receipts."""
+
+
+def settle() -> None:
+    """Do that: the results that are handed over next outlast this process."""
+    for do in list(before_results.values()):
+        do()
+
+
+def run_group(function: TaskFunction, group: Iterable[Numbered]) -> list[tuple[int, Any]]:
+    """Run some tasks, where an engine has sent them, and see to it that their results last."""
+    try:
+        return [(number, function(*task)) for number, task in group]
+    finally:
+        settle()
+
+
 class Tasks(NamedTuple):
     """All tasks of a stage, whose results are kept."""
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Unpack
 
-from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
@@ -149,7 +148,7 @@ def make_plan(
         say(note)
     plan = begin(plan, tokenizer, restart=target.replaces, say=say)
     if target.previous is not None:
-        keep(plan.workspace.root / PREVIOUS_FILE, target.previous.to_bytes())
+        plan.workspace.keep(PREVIOUS_FILE, target.previous.to_bytes())
     return plan
 
 
@@ -177,7 +176,7 @@ def carry_out(
     workspace.take_up()
     if not is_local:
         workspace.share()
-    with engine.open(processes, str(workspace.plan_file.absolute())) as executor:
+    with engine.open(processes, workspace.must_see) as executor:
         executor.get_ready(encode_unit, len(plan.units))
         notes = notes_on_inputs(plan.settings, plan.sources)
         for note in notes:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.executors.executor import Executor, Tasks, WorkerDiedError
@@ -22,6 +21,7 @@ from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.existing_dataset import recorded_held_out
 from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.workspace import FAILED
 from tokenmill.shards.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Preparation:
     """Bytes of input that this run encoded; an earlier one may have done the others."""
 
     def __post_init__(self) -> None:
-        self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
+        self.out_dir = self.plan.workspace.place  # tasks may run elsewhere
         splits = self.previous.splits.values() if self.previous is not None else ()
         self.first = sum(len(split.shards) for split in splits)
         """Number of the first new shard, and of the first new unit of a search."""
@@ -174,7 +174,7 @@ class Preparation:
                 error.source = self.plan.sources[self.plan.packed_sources[error.task]].name
                 error.message += f", unpacking {error.source}"
         elif error.source:
-            keep(self.plan.workspace.failed_file, error.source.encode("utf-8", "replace"))
+            self.plan.workspace.keep(FAILED, error.source.encode("utf-8", "replace"))
         if isinstance(error, BadInputError):
             error.hint = f"{error.hint}; {FIXED}" if error.hint else FIXED
 

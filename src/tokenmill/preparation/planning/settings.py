@@ -175,7 +175,13 @@ class Run:
     ray_address: str | None = None
     """The cluster: `auto`, or HOST:PORT. Without it, Ray is started on this machine alone."""
     work_dir: str | os.PathLike[str] | None = None
-    """Folder for the work where the dataset goes to `s3://`, `gs://` or `az://`."""
+    """Folder for the work where the dataset goes to `s3://`, `gs://` or `az://`; or a prefix in a
+    bucket, such as `s3://bucket/tmp/job`: then machines need to share nothing else."""
+    scratch: str | os.PathLike[str] | None = None
+    """Folder on a disk of each machine for files on their way, where `work_dir` is in a bucket; by
+    default that for temporary files."""
+    max_scratch: int | str | None = None
+    """Room that fetched files may take there: bytes, or text such as "20G"; by default 8 GiB."""
     break_lock: bool = False
     """Take the output over from a machine that is gone."""
     unit_bytes: int = UNIT_BYTES

@@ -125,7 +125,7 @@ def _make_accounts(
 ) -> dict[str, Any]:
     """What went in, and what became of it; `dropped` before documents were compared."""
     duplicates = decided.documents[:, DROPPED].tolist()
-    for part, number in zip(load_parts(plan.workspace.out_dir), duplicates, strict=True):
+    for part, number in zip(load_parts(plan.workspace.place), duplicates, strict=True):
         if number and plan.settings.dedup == "documents":
             dropped[DUPLICATE] += number
         elif number:

@@ -17,7 +17,6 @@ from typing import IO, Any
 import numpy as np
 
 from tokenmill import kernel
-from tokenmill.base.atomic import new_file
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.text.cleaning.dedup import HASH, hash_all
 
@@ -62,15 +61,14 @@ class Part:
 
     def rows(self, plan: Plan) -> np.ndarray:
         """The table of its documents, mapped: (num_documents,) of ROW."""
-        path = plan.workspace.path(FOLDER, f"{self.name}.rows")
-        return np.memmap(path, ROW, mode="r", shape=(self.num_documents,))
+        return plan.workspace.array(FOLDER, f"{self.name}.rows", ROW, self.num_documents)
 
     def token_arrays(self, plan: Plan) -> Iterator[np.ndarray]:
         """The ids of each of its files, mapped."""
         for file in self.files:
             if file.num_tokens:
-                path = plan.workspace.path(FOLDER, f"{file.name}.tokens")
-                yield np.memmap(path, plan.dtype, mode="r", shape=(file.num_tokens,))
+                name = f"{file.name}.tokens"
+                yield plan.workspace.array(FOLDER, name, plan.dtype, file.num_tokens)
 
 
 def split_of(plan: Plan, part: Part) -> str | None:
@@ -89,8 +87,8 @@ class TokenWriter:
         self._tokens = self._open("tokens")
 
     def _open(self, kind: str) -> IO[bytes]:
-        path = self._plan.workspace.path(FOLDER, f"{self._name}.{kind}")
-        return self._files.enter_context(new_file(path))
+        file = self._plan.workspace.new(FOLDER, f"{self._name}.{kind}")
+        return self._files.enter_context(file)
 
     def write(self, ids: np.ndarray) -> None:
         self._tokens.write(ids.astype(self._plan.dtype, copy=False).data)

@@ -155,7 +155,7 @@ def old_documents(plan: Plan, number: int) -> Iterator[np.ndarray]:
     They come without end-of-text, which a document lacks that the held-out end cut in two, and
     without begin token, which the second half of such a document lacks.
     """
-    manifest = Manifest.parse((plan.workspace.root / PREVIOUS_FILE).read_bytes())
+    manifest = Manifest.parse(plan.workspace.read(PREVIOUS_FILE))
     splits = {name: range(len(split.shards)) for name, split in manifest.splits.items()}
     name, shard = [(name, shard) for name, shards in splits.items() for shard in shards][number]
     data = _open_split(plan.destination or str(plan.workspace.out_dir), name, plan.previous)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenmill.errors import PrepareError, TokenmillError
@@ -30,9 +29,9 @@ def text_of(plan: Plan, unit: int, lines: "Search | None") -> Iterator[Chunk]:
     return cleaned_text(plan, unit, lines)
 
 
-def kept_file(plan: Plan, unit: int) -> Path:
-    """Return the path of the text that may be kept for a unit."""
-    return plan.workspace.path("lines", f"{unit}.text")
+def kept_file(unit: int) -> str:
+    """Return the name, in the folder `lines`, of the text that may be kept for a unit."""
+    return f"{unit}.text"
 
 
 def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
@@ -73,7 +72,7 @@ def _read(
         max_document_bytes=limits.document_bytes(source.kind),
         large_document_bytes=limits.share(source.kind),
         on_large=on_large,
-        spool_dir=str(plan.workspace.root),
+        spool_dir=str(plan.workspace.spool),
     )
     try:
         if source.kind == TOKENS:
