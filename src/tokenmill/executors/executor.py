@@ -18,6 +18,14 @@ TaskFunction = Callable[..., Any]
 """A function that can be sent elsewhere by its name."""
 
 
+SizeOf = Callable[[int], int]
+
+
+def one(number: int) -> int:
+    """Return the size of a task where all are alike."""
+    return 1
+
+
 before_results: dict[str, Callable[[], None]] = {}
 """What a process does before it hands over results of tasks: such as to upload receipts."""
 
@@ -47,13 +55,19 @@ class Tasks(NamedTuple):
 
     The files of tasks that `whose` chooses are looked at as well.
     """
+    size: SizeOf = one
 
 
 class Executor:
     """Runs tasks somewhere, in any order, each at least once. A `with` statement closes it."""
 
-    def run(self, function: TaskFunction, tasks: Iterable[Numbered]) -> Iterator[tuple[int, Any]]:
-        """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
+    def run(
+        self, function: TaskFunction, tasks: Iterable[Numbered], size: SizeOf = one
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (number of the task, function(*task)) for all tasks, in the order they finish.
+
+        `size` is how much a task is, by its number: an engine may send several small ones at once.
+        """
         raise NotImplementedError
 
     def get_ready(self, function: TaskFunction, num_tasks: int) -> None:
@@ -63,7 +77,8 @@ class Executor:
         """Yield the same for tasks that were not run before; for the others first, with None."""
         missing = set(tasks.missing())
         yield from done_before(missing, len(tasks.arguments))
-        yield from self.run(tasks.function, ((n, tasks.arguments[n]) for n in sorted(missing)))
+        todo = ((n, tasks.arguments[n]) for n in sorted(missing))
+        yield from self.run(tasks.function, todo, tasks.size)
 
     def close(self) -> None:
         """Let go of processes or of the cluster, if it has any."""

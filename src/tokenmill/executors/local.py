@@ -13,7 +13,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.executors.executor import Executor, Numbered, TaskFunction, WorkerDiedError, settle
+from tokenmill.executors.executor import (
+    Executor,
+    Numbered,
+    SizeOf,
+    TaskFunction,
+    WorkerDiedError,
+    one,
+    settle,
+)
 
 if TYPE_CHECKING:
     from tokenmill.executors.worker_process import WorkerProcess
@@ -39,7 +47,9 @@ class LocalExecutor(Executor):
         for worker in self._pool:
             worker.connection.send((function, None))
 
-    def run(self, function: TaskFunction, tasks: Iterable[Numbered]) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, function: TaskFunction, tasks: Iterable[Numbered], size: SizeOf = one
+    ) -> Iterator[tuple[int, Any]]:
         if self.workers == 1:
             yield from self._run_here(function, tasks)
             return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, PrepareError
-from tokenmill.executors.executor import Executor, Tasks, WorkerDiedError
+from tokenmill.executors.executor import Executor, SizeOf, Tasks, WorkerDiedError, one
 from tokenmill.preparation.planning.limits import has_room_for_text
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.decide import Layout
@@ -106,7 +106,7 @@ class Preparation:
         if names:
             arguments = [(self.out_dir, number, *shared) for number in range(num_tasks)]
             missing = partial(self._missing, stage, names)
-            tasks = Tasks(stage.name, stage.task, arguments, missing)
+            tasks = Tasks(stage.name, stage.task, arguments, missing, self._size_of(stage))
             try:
                 for _, receipt in self._follow(stage, names, self.executor.run_missing(tasks)):
                     if stage.name == "encode" and receipt is not None:
@@ -115,6 +115,11 @@ class Preparation:
                 self._explain(error, stage)
                 raise
         return self.plan.workspace.receipts(stage.folder, names)
+
+    def _size_of(self, stage: "Stage") -> SizeOf:
+        """Return a function for the size of a task, by its number: bytes, where units are read."""
+        units = self.plan.units
+        return (lambda n: units[n].stop - units[n].start) if stage.per == UNIT else one
 
     def _missing(
         self,

@@ -184,8 +184,11 @@ class WorkBucket(Workspace):
             objects.upload(path, address)  # what was there is of a run with other settings
         self._written[file_name] = size, digest
         self._since.append(file_name)
-        self._make_room(size)
-        rename(path, self._cached(file_name))
+        if size > self.place.max_scratch:
+            path.unlink()
+        else:
+            self._make_room(size)
+            rename(path, self._cached(file_name))
 
     def open(self, stage: str, name: str, *, whole: bool = False) -> IO[bytes]:
         if whole:
