@@ -221,6 +221,15 @@ work_options = together(
     value("--max_ram", "SIZE", "Memory to stay within, such as 4G", section="Running"),
     switch("--break_lock", "Take OUT over from a machine that is gone", section="Running"),
 )
+scratch_options = together(
+    value(
+        "--scratch",
+        "DIR",
+        "Disk of each machine for files, if --work_dir is in a bucket",
+        section="Running",
+    ),
+    value("--max_scratch", "SIZE", "Room for fetched files there, such as 20G", section="Running"),
+)
 sample_option = value(
     "--sample", "N", "Tokens of each split to look at", default=16 << 20, type=count
 )

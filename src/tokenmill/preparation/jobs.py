@@ -201,7 +201,9 @@ def usual_parts(plan: Plan) -> int:
 def make_slurm_script(run: str, plan: Plan, parts: int, cpus: int, memory: str) -> str:
     """The script for the preparation in the folder `run`."""
     stages = [stage.name for stage in stages_for(plan)]
+    logs = "$PWD/tokenmill-logs" if is_remote(run) else "$run/.preparation/logs"
     return SCRIPT.read_text("utf-8").format(
+        logs=f'"{logs}"',
         run=shlex.quote(run),
         tokenmill=f"{shlex.quote(sys.executable)} -m tokenmill",
         parts=parts,
@@ -209,5 +211,5 @@ def make_slurm_script(run: str, plan: Plan, parts: int, cpus: int, memory: str) 
         memory=shlex.quote(memory),
         stages="; ".join(f"{number} {stage}" for number, stage in enumerate(stages, 1)),
         numbers=" ".join(str(number) for number in range(1, len(stages) + 1)),
-        log=shlex.quote(f"{run}.finish.log"),
+        log='"$log/finish.log"' if is_remote(run) else shlex.quote(f"{run}.finish.log"),
     )

@@ -60,6 +60,8 @@ class Preparation:
         splits = self.previous.splits.values() if self.previous is not None else ()
         self.first = sum(len(split.shards) for split in splits)
         """Number of the first new shard, and of the first new unit of a search."""
+        self._amounts: dict[int, tuple[int, int]] = {}
+        """Bytes and tokens of units of the running stage that were done before."""
 
     @property
     def keep_text(self) -> bool:
@@ -131,12 +133,15 @@ class Preparation:
         workspace = self.plan.workspace
         logs = workspace.logs(stage.folder)
         logs.refresh()
-        return [
-            number
-            for number, name in enumerate(names)
-            if not logs.has(name)
-            or (whose(number) and workspace.receipt(stage.folder, name) is None)
-        ]
+        missing = [number for number, name in enumerate(names) if not logs.has(name)]
+        looked_at = [n for n, name in enumerate(names) if logs.has(name) and whose(n)]
+        receipts = logs.in_order([names[number] for number in looked_at])
+        for number, receipt in zip(looked_at, receipts, strict=True):
+            if receipt is None or not workspace.has_files(stage.folder, receipt):
+                missing.append(number)
+            elif stage.per == UNIT:
+                self._amounts[number] = _amount(receipt)
+        return sorted(missing)
 
     def _follow(
         self, stage: "Stage", names: Sequence[str], results: Iterator[tuple[int, Any]]
@@ -150,15 +155,14 @@ class Preparation:
         workspace = self.plan.workspace
         workspace.forget_noted()
         finished: list[int] = []
+        self._amounts.clear()
 
         def bytes_and_tokens(result: tuple[int, Receipt | None]) -> tuple[int, int]:
             number, receipt = result
             finished.append(number)
-            if receipt is None:
-                receipt = workspace.logs(stage.folder).get(names[number]) or {}
-            parts = receipt.get("parts", ())
-            tokens = sum(file["num_tokens"] for part in parts for file in part["files"])
-            return receipt.get("counts", {}).get("bytes_in", 0), tokens
+            if receipt is None and number in self._amounts:
+                return self._amounts[number]
+            return _amount(receipt or workspace.logs(stage.folder).get(names[number]) or {})
 
         return follow(
             total=self.plan.bytes_in,
@@ -182,6 +186,13 @@ class Preparation:
             self.plan.workspace.keep(FAILED, error.source.encode("utf-8", "replace"))
         if isinstance(error, BadInputError):
             error.hint = f"{error.hint}; {FIXED}" if error.hint else FIXED
+
+
+def _amount(receipt: Receipt) -> tuple[int, int]:
+    """Return the bytes of a unit, and its tokens if it was encoded."""
+    parts = receipt.get("parts", ())
+    tokens = sum(file["num_tokens"] for part in parts for file in part["files"])
+    return receipt.get("counts", {}).get("bytes_in", 0), tokens
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,9 @@ def train_tokenizer(
     pattern = find_pattern(pattern)
     check_pattern(pattern)
     refuse_fields("train_tokenizer", details, "token_pattern")
-    refuse_fields("train_tokenizer", run, "engine", "ray_address", "work_dir")
+    refuse_fields(
+        "train_tokenizer", run, "engine", "ray_address", "work_dir", "scratch", "max_scratch"
+    )
     memory = limits.fit_into_memory(workers, run.max_ram)
     given = details.added_to(settings)
     asked = Settings(**given, tokenizer="bytes", token_pattern=pattern, val_fraction=0.0)

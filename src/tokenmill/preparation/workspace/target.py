@@ -137,6 +137,11 @@ def open_target(
         return
     if is_hub(out_dir):
         raise ValueError(f"{out_dir} can only be read; write to a folder, then upload it")
+    if run.scratch is not None or run.max_scratch is not None:
+        raise ValueError(
+            "scratch and max_scratch are for a dataset that goes to a bucket, with work_dir in a "
+            "bucket; leave them out"
+        )
     if run.work_dir is not None:
         raise ValueError(
             f"work_dir is {os.fspath(run.work_dir)}, but the work on a dataset in a folder is done "

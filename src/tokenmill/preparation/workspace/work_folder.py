@@ -101,7 +101,7 @@ class WorkFolder(Workspace):
         return StoredFile(str(path), about.st_size, about.st_mtime_ns)
 
     def logs(self, stage: str) -> ReceiptLogs:
-        return _logs_in(str(self.root / RECEIPTS / stage))
+        return _logs_in(f"{self.name}/{RECEIPTS}/{stage}")
 
     def has_files(self, stage: str, receipt: Receipt, *, hashed: bool = False) -> bool:
         folder = str(self.root / stage)

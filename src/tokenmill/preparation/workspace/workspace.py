@@ -7,6 +7,7 @@ number, then leaves its receipt: it can be killed anywhere, run twice, or run by
 together, and the result is the same.
 """
 
+import errno
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -115,7 +116,10 @@ class Workspace:
         """Return the receipts of finished tasks in this order, read when they are asked for."""
         logs = self.logs(stage)
         logs.refresh()
-        return logs.in_order(list(names))
+        for receipt in logs.in_order(list(names)):
+            if receipt is None:
+                raise FileNotFoundError(errno.ENOENT, "receipts were removed", self.name)
+            yield receipt
 
     def receipt(self, stage: str, name: str) -> Receipt | None:
         """Return the receipt of a finished task, or None if its files are gone or cut short."""
