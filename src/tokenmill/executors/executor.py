@@ -111,12 +111,13 @@ class WorkerDiedError(PrepareError):
 class Engine:
     """Where tasks run, as it was asked for; what cannot be meant is refused."""
 
-    kind: str = "local"
+    kind: str | Executor = "local"
     workers: int | None = None
     ray_address: str | None = None
 
     def __post_init__(self) -> None:
-        one_of("engine", self.kind, ENGINES)
+        if isinstance(self.kind, str):
+            one_of("engine", self.kind, ENGINES)
         if self.ray_address is not None and self.kind != "ray":
             raise ValueError(
                 f'ray_address is {self.ray_address!r}, but engine is {self.kind!r}, not "ray"'
@@ -126,6 +127,8 @@ class Engine:
 
     def open(self, processes: int, shared: str) -> Executor:
         """Open `processes` workers here, or a cluster whose machines all see the path `shared`."""
+        if isinstance(self.kind, Executor):
+            return self.kind
         if self.kind == "ray":
             from tokenmill.executors.ray import RayExecutor
 

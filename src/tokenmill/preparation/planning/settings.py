@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict
 from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import check_fields
 from tokenmill.base.suggest import one_of
+from tokenmill.executors.executor import Executor
 from tokenmill.shards.manifest import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
@@ -170,8 +171,9 @@ class Run:
 
     max_ram: int | str | None = None
     """Memory that all workers together stay within: bytes, or text such as "4G"."""
-    engine: str = "local"
-    """Where tasks run: `local` for processes of this machine, `ray` for a Ray cluster."""
+    engine: str | Executor = "local"
+    """Where tasks run: `local` for processes of this machine, `ray` for a Ray cluster; or an
+    `Executor` of your own, which is closed at the end."""
     ray_address: str | None = None
     """The cluster: `auto`, or HOST:PORT. Without it, Ray is started on this machine alone."""
     work_dir: str | os.PathLike[str] | None = None
