@@ -44,8 +44,10 @@ def measure(folder: Path, units: int, megabytes: int, dedup: str) -> dict[str, o
     server = servers.start("moto", folder)
     try:
         bucket = server.make_bucket("bench")
-        with Proxy(server.port) as proxy:
-            os.environ.update(server.variables(proxy.port))
+        context, authority = servers.certificate(folder)  # over plain http, ranges are read twice
+        with Proxy(server.port, tls=context) as proxy:
+            os.environ.update(server.variables(proxy.port, "https"))
+            os.environ["SSL_CERT_FILE"] = str(authority)
             from tokenmill.stores import objects
 
             objects.upload(folder / "corpus.txt", f"{bucket}/raw/corpus.txt")

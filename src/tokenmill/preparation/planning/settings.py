@@ -187,7 +187,7 @@ class Run:
     break_lock: bool = False
     """Take the output over from a machine that is gone."""
     unit_bytes: int = UNIT_BYTES
-    """Bytes of input that one task reads."""
+    """Bytes of input that one task reads; more, where there would be over 16,384 units."""
     progress: Progress = field(default_factory=Progress, repr=False)
     """Shows stages and notes while they happen; by default nothing is shown."""
 
