@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import re
+import ssl
 import sys
 import tempfile
 from collections import Counter
@@ -38,16 +39,16 @@ def kind_of(request) -> str:
     return f"{method} {what}"
 
 
-def measure(folder: Path, units: int, megabytes: int, dedup: str) -> dict[str, object]:
+def measure(
+    folder: Path, units: int, megabytes: int, dedup: str, context: ssl.SSLContext
+) -> dict[str, object]:
     """Prepare the text in so many units, from a bucket to a bucket."""
     size = write_text(documents(None), folder / "corpus.txt", megabytes)
     server = servers.start("moto", folder)
     try:
         bucket = server.make_bucket("bench")
-        context, authority = servers.certificate(folder)  # over plain http, ranges are read twice
         with Proxy(server.port, tls=context) as proxy:
             os.environ.update(server.variables(proxy.port, "https"))
-            os.environ["SSL_CERT_FILE"] = str(authority)
             from tokenmill.stores import objects
 
             objects.upload(folder / "corpus.txt", f"{bucket}/raw/corpus.txt")
@@ -94,11 +95,14 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=20)
     options = parser.parse_args()
     found: dict[str, object] = {"machine": machine()}
+    certificates = tempfile.TemporaryDirectory()
+    context, authority = servers.certificate(Path(certificates.name))
+    os.environ["SSL_CERT_FILE"] = str(authority)  # over plain http, ranges are read twice
     for dedup in ("lines", "documents"):
         for units in (8, 16):
             with tempfile.TemporaryDirectory() as folder:
                 name = f"{dedup}, {units} units"
-                found[name] = measure(Path(folder), units, options.megabytes, dedup)
+                found[name] = measure(Path(folder), units, options.megabytes, dedup, context)
                 print(json.dumps({name: found[name]}, indent=2), flush=True)
     RESULTS.write_text(json.dumps(found, indent=2) + "\n")
 

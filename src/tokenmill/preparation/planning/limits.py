@@ -219,10 +219,13 @@ def expected_bytes(plan: Plan) -> int:
 
 
 def has_room_for_text(plan: Plan) -> bool:
-    """Return True if the cleaned text fits on the disk too, by a wide margin."""
+    """Return True if the cleaned text fits on the disk too, by a wide margin.
+
+    In a bucket it is not kept: to clean it again takes less time than to write and fetch it.
+    """
     needed = text_bytes(plan.sources, 6) + 4 * expected_bytes(plan)
     free = plan.workspace.free_bytes()
-    return free is None or free > 2 * needed
+    return free is not None and free > 2 * needed
 
 
 def is_small_job(plan: Plan) -> bool:

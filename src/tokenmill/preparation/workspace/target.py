@@ -15,7 +15,13 @@ from tokenmill.base.descriptors import rename
 from tokenmill.base.hashing import regular
 from tokenmill.base.lock import is_held
 from tokenmill.base.signals import RESUME_HINT, stop_on_signals
-from tokenmill.errors import LockedError, PrepareError, SettingsMismatchError, TokenmillError
+from tokenmill.errors import (
+    DownloadError,
+    LockedError,
+    PrepareError,
+    SettingsMismatchError,
+    TokenmillError,
+)
 from tokenmill.preparation.planning.settings import Run, Settings
 from tokenmill.preparation.workspace.work_folder import WorkFolder, is_ours, refuse_link
 from tokenmill.preparation.workspace.workspace import PLAN, Workspace
@@ -179,10 +185,13 @@ def hold_workspace(workspace: AnyWorkspace, *, break_lock: bool) -> Iterator[Any
                 f"cannot write to {folder}: {error.strerror}", hint="nothing was tokenized yet"
             ) from error
         held.enter_context(explain_bad_disk(folder))
+        is_begun = True
         try:
             yield workspace
         finally:
-            if not workspace.has(PLAN):
+            with suppress(DownloadError):  # a store that fails must not hide what went wrong
+                is_begun = workspace.has(PLAN)
+            if not is_begun:
                 workspace.remove()
                 if not existed:
                     with suppress(OSError):
