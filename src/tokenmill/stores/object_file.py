@@ -11,7 +11,7 @@ from tokenmill.stores.objects import begin_part, read, read_tail, stat, wrong_si
 from tokenmill.stores.store_requests import Part
 
 BLOCK_BYTES = 4 << 20
-TAIL_BYTES = 64 << 10
+TAIL_BYTES = 16 << 10
 
 
 def read_range(address: str, start: int, stop: int) -> bytes:
