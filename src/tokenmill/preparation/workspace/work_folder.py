@@ -104,7 +104,7 @@ class WorkFolder(Workspace):
         return _logs_in(f"{self.name}/{RECEIPTS}/{stage}")
 
     def has_files(self, stage: str, receipt: Receipt, *, hashed: bool = False) -> bool:
-        folder = str(self.root / stage)
+        folder = f"{self.name}/{stage}"
         try:
             for file, (size, known) in receipt["files"].items():
                 path = f"{folder}/{file}"
@@ -203,9 +203,10 @@ class WorkFolder(Workspace):
         stamp.write_bytes(this_boot)
 
     def clean_temporary(self) -> None:
-        for path in self.out_dir.rglob(".*.tmp"):
-            if is_temporary(path.name):
-                path.unlink(missing_ok=True)
+        for folder, _, names in os.walk(self.out_dir):
+            for name in names:
+                if name.endswith(".tmp") and is_temporary(name):
+                    Path(folder, name).unlink(missing_ok=True)
 
     def is_worth_keeping(self, but: Iterable[str] = ()) -> bool:
         if self._shared_file.exists() or (self.root / "parts.json").exists():
