@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenmill.preparation.stages.duplicates import Search
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.work_folder import WorkFolder
 from tokenmill.text.cleaning.dedup import HASH
 
 RESULTS = Path(__file__).parent / "results" / "search.json"
@@ -45,7 +45,7 @@ def main() -> None:
 def measure(units: int, lines: int) -> float:
     """CPU seconds of one search over so many units."""
     folder = tempfile.mkdtemp(prefix="tokenmill-bench-")
-    workspace, generator = Workspace(folder), np.random.default_rng(0)
+    workspace, generator = WorkFolder(folder), np.random.default_rng(0)
     try:
         common = generator.integers(0, 1 << 64, (1 << 16, 2), np.uint64)
         search = Search("lines", units, num_hashes=units * lines)

@@ -20,7 +20,7 @@ from tokenmill.cli import main
 from tokenmill.errors import LockedError, NotADatasetError, SettingsMismatchError
 from tokenmill.executors.numbered import JobPart, to_array
 from tokenmill.preparation import jobs
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.work_folder import WorkFolder
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 15_000}
 
@@ -199,7 +199,7 @@ def test_a_part_does_not_work_under_the_hands_of_a_local_run(corpus, tmp_path):
     flat.plan(corpus, tmp_path / "out", **SETTINGS)
 
     with (
-        hold_lock(Workspace(tmp_path / "out").lock_file),
+        hold_lock(WorkFolder(tmp_path / "out").lock_file),
         pytest.raises(LockedError, match="is being written"),
     ):
         jobs.work(tmp_path / "out", JobPart(0, 1))

@@ -232,7 +232,7 @@ def test_a_node_that_does_not_see_the_folder_says_so(tmp_path):
     from tokenmill.executors.ray import run_here
 
     with pytest.raises(PrepareError, match="does not see /nowhere/to/be/found"):
-        run_here(tokenmill.__version__, "/nowhere/to/be/found", len, ((),))
+        run_here(tokenmill.__version__, "/nowhere/to/be/found", len, [(0, ((),))])
 
 
 def test_importing_the_executor_loads_no_ray():

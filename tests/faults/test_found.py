@@ -11,7 +11,7 @@ from pages.conftest import serving
 
 import tokenmill
 from tokenmill.errors import FormatError, OrderMismatchError, PrepareError
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.work_folder import WorkFolder
 from tokenmill.reading import length_index
 from tokenmill.tokens.load_tokenizer import from_state, load
 from tokenmill.train import checkpoint
@@ -112,7 +112,7 @@ def test_no_message_carries_what_changes_a_terminal():
 class TestStoppedPreparation:
     @pytest.fixture
     def workspace(self, tmp_path):
-        workspace = Workspace(tmp_path / "out")
+        workspace = WorkFolder(tmp_path / "out")
         workspace.leave_receipt("units", "0", [], {"counts": {"documents_in": 17}})
         return workspace
 

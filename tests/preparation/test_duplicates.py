@@ -13,7 +13,7 @@ from preparation.oracle import IN_MEMORY, hashes_of_files
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.stages import duplicates
 from tokenmill.preparation.stages.duplicates import Search
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.work_folder import WorkFolder
 from tokenmill.text.cleaning.dedup import hash_all
 
 SEARCH = Search("lines", 1)
@@ -23,10 +23,10 @@ SEARCH = Search("lines", 1)
 def test_a_unit_with_more_lines_than_32_bits_count(tmp_path, ordinal, fits):
     hashed = [(hash_all([b"a line"]), np.array([ordinal]))]
     if fits:
-        assert SEARCH.write_hashes(Workspace(tmp_path), 0, hashed) == 1
+        assert SEARCH.write_hashes(WorkFolder(tmp_path), 0, hashed) == 1
     else:
         with pytest.raises(PrepareError, match="more than 4,294,967,296 lines or documents"):
-            SEARCH.write_hashes(Workspace(tmp_path), 0, hashed)
+            SEARCH.write_hashes(WorkFolder(tmp_path), 0, hashed)
 
 
 @settings(max_examples=60, deadline=None)
@@ -43,7 +43,7 @@ def test_repeated_lines_are_those_that_a_set_finds(units, hashes_at_once):
     search = Search("lines", len(units), num_hashes=sum(map(len, units)))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(duplicates, "HASHES_AT_ONCE", hashes_at_once)
-        workspace = Workspace(folder)
+        workspace = WorkFolder(folder)
         for number, unit in enumerate(units):
             hashed = [(hash_all([b"%d" % line]), np.array([at])) for at, line in enumerate(unit)]
             search.write_hashes(workspace, number, hashed)

@@ -36,6 +36,7 @@ from tokenmill.errors import (
 from tokenmill.preparation.planning import limits
 from tokenmill.preparation.pretokenize import TextArray, pretokenize
 from tokenmill.preparation.workspace.target import hold_workspace
+from tokenmill.preparation.workspace.work_folder import WorkFolder
 from tokenmill.shards import writer
 from tokenmill.text.inputs.open_input import InputStream
 from tokenmill.text.reading import cut_pieces
@@ -320,7 +321,9 @@ class TestStopping:
         assert names(corpus.parent) == ["corpus.txt"]
 
     def test_a_second_writer_is_refused_and_does_no_harm(self, corpus, gpt2):
-        with hold_workspace(corpus.with_name(".corpus.npy.work"), break_lock=False) as first:
+        with hold_workspace(
+            WorkFolder(corpus.with_name(".corpus.npy.work")), break_lock=False
+        ) as first:
             first.path("units", "").mkdir()
             with pytest.raises(LockedError, match="is being written by process") as refused:
                 pretokenize(corpus, tokenizer=gpt2)

@@ -19,7 +19,7 @@ from tokenmill.preparation.workspace.receipt_log import (
     ReceiptLogs,
     add_receipt,
 )
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.work_folder import WorkFolder
 
 
 def begin_new_log():
@@ -171,7 +171,7 @@ def test_killed_while_receipts_are_written(tmp_path):
 
 
 def test_a_workspace_that_was_cleared_knows_nothing_of_before(tmp_path):
-    workspace = Workspace(tmp_path)
+    workspace = WorkFolder(tmp_path)
     workspace.leave_receipt("units", "0", [], {"n": 1})
     assert workspace.receipt("units", "0") == {"n": 1, "files": {}}
 

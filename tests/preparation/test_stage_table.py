@@ -13,7 +13,7 @@ from tokenmill.preparation import jobs
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.stage_table import STAGES, stages_for
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.work_folder import WorkFolder
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -38,7 +38,7 @@ def corpus(tmp_path):
 
 def plan_of(settings, adds, **options):
     """A plan with nothing to read."""
-    return Plan(Workspace("out"), settings, (), (), previous="0" * 32 if adds else None, **options)
+    return Plan(WorkFolder("out"), settings, (), (), previous="0" * 32 if adds else None, **options)
 
 
 @pytest.mark.parametrize("dedup", ["lines", "documents", "none"])

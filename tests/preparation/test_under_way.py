@@ -8,7 +8,7 @@ from flat import prepare
 
 from tokenmill.base.progress import Progress
 from tokenmill.preparation.pretokenize import pretokenize
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.work_folder import WorkFolder
 from tokenmill.text.reading.chunks import Chunk
 
 
@@ -25,10 +25,10 @@ class Watched(Progress):
 
 
 def test_each_chunk_is_noted_when_it_is_done(tmp_path):
-    workspace = Workspace(tmp_path)
+    workspace = WorkFolder(tmp_path)
     workspace.root.mkdir()
     first = workspace.noting(0, [Chunk([], bytes_in=10), Chunk([], bytes_in=5)])
-    third = Workspace(tmp_path).noting(2, [Chunk([], bytes_in=100)])
+    third = WorkFolder(tmp_path).noting(2, [Chunk([], bytes_in=100)])
 
     assert workspace.bytes_noted(but=[]) == 0
     for chunks, expected in ((first, 0), (first, 10), (third, 10)):

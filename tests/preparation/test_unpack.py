@@ -178,10 +178,11 @@ def test_only_files_that_are_a_large_part_are_cut(tmp_path):
         (1, None, 8 << 20),
         (320 << 20, None, 20 << 20),
         (64 << 20, "gzip", 16 << 20),
-        (1 << 40, None, 32 << 20),
+        (1 << 39, None, 32 << 20),
+        (10 << 40, None, 640 << 20),
     ],
 )
-def test_little_text_has_small_units_for_balance(size, compression, expected):
+def test_units_are_small_for_little_text_and_large_for_much(size, compression, expected):
     source = Source("a", "a", size, 0, "text", compression)
 
     assert choose_unit_bytes([source], 32 << 20) == expected

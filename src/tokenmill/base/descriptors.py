@@ -109,6 +109,22 @@ def lock(descriptor: int) -> None:
                 raise
 
 
+def try_lock(descriptor: int) -> bool:
+    """Take the same lock if no other process holds it; return False if one does."""
+    try:
+        if sys.platform != "win32":
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            import msvcrt
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    except OSError:
+        return False
+    return True
+
+
 def sync(descriptor: int) -> None:
     """Return when all that was written to this file is on the disk."""
     if sys.platform == "darwin":

@@ -228,6 +228,15 @@ work_options = together(
     switch("--allow_heavy_dedup", "Go on where most of a file goes", section="Running"),
     switch("--break_lock", "Take OUT over from a machine that is gone", section="Running"),
 )
+scratch_options = together(
+    value(
+        "--scratch",
+        "DIR",
+        "Disk of each machine for files, if --work_dir is in a bucket",
+        section="Running",
+    ),
+    value("--max_scratch", "SIZE", "Room for fetched files there, such as 20G", section="Running"),
+)
 sample_option = value(
     "--sample", "N", "Tokens of each split to look at", default=16 << 20, type=count
 )

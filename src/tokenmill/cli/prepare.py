@@ -41,10 +41,16 @@ preparation_options = flags.together(
     value("-o --out_dir", "OUT", "Folder of the dataset", required=True, **WHERE),
     switch("--append", "Add to the dataset in OUT", **WHERE),
     switch("--overwrite", "Replace the dataset in OUT", **WHERE),
-    value("--work_dir", "DIR", "Where to work when OUT is s3://, gs:// or az://", **WHERE),
+    value(
+        "--work_dir",
+        "DIR",
+        "Folder or address to work at, when OUT is s3://, gs:// or az://",
+        **WHERE,
+    ),
     flags.settings_flags(Settings, tokenizer="--tokenization", clean=CLEAN_ALIAS),
     no_dedup_switch,
     flags.work_options,
+    flags.scratch_options,
 )
 
 

@@ -5,8 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tokenmill.base.address import is_remote
 from tokenmill.base.human import human_bytes, plural
-from tokenmill.cli.flags import as_keywords, count, value, work_options, workers_option
+from tokenmill.cli.flags import (
+    as_keywords,
+    count,
+    scratch_options,
+    value,
+    work_options,
+    workers_option,
+)
 from tokenmill.cli.outcome import Outcome, OutcomeCommand, command_progress
 from tokenmill.cli.prepare import TakesValInput, preparation_options, summary_lines, take_inputs
 
@@ -49,7 +57,15 @@ def plan(out_dir: str, **options: Any) -> Outcome:
 @value("--part", "K/N", "Which part, K from 0 to N-1", required=True)
 @value("--workers", "N", "Processes here", default=1)
 @value("--wait", "SECONDS", "Wait this long for other parts that run now", default=0.0)
-def work(run: str, part: str, workers: int, wait: float) -> Outcome:
+@scratch_options
+def work(
+    run: str,
+    part: str,
+    workers: int,
+    wait: float,
+    scratch: str | None,
+    max_scratch: str | None,
+) -> Outcome:
     """Do part K of N of the first stage that is not complete, and of the next ones while they can
     begin. A stage begins when the one before it is complete: run all parts again until `status`
     says that nothing is missing, or let `finish` do the rest.
@@ -61,7 +77,15 @@ def work(run: str, part: str, workers: int, wait: float) -> Outcome:
 
     which = JobPart.parse(part)
     with command_progress() as progress:
-        report = jobs.work(run, which, workers=workers, wait=wait, progress=progress)
+        report = jobs.work(
+            run,
+            which,
+            workers=workers,
+            wait=wait,
+            progress=progress,
+            scratch=scratch,
+            max_scratch=max_scratch,
+        )
     values, lines = _report(run, report, which.of)
     return Outcome(values, notes=lines)
 
@@ -102,6 +126,7 @@ def _report(run: str, report: "JobReport", parts: int) -> tuple[dict[str, Any], 
 @click.argument("run", metavar="OUT")
 @workers_option
 @work_options
+@scratch_options
 def finish(run: str, **options: Any) -> Outcome:
     """Do whatever is missing on this machine, check that the counts agree, write the manifest."""
     from tokenmill.preparation import jobs
@@ -127,4 +152,5 @@ def slurm(run: str, parts: int | None, cpus: int, memory: str) -> None:
     if found is None:
         raise click.UsageError(f"{run} is finished: there is nothing to submit")
     of = parts or jobs.usual_parts(found[1])
-    print(jobs.make_slurm_script(os.path.abspath(run), found[1], of, cpus, memory), end="")
+    place = run if is_remote(run) else os.path.abspath(run)
+    print(jobs.make_slurm_script(place, found[1], of, cpus, memory), end="")

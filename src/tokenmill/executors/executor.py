@@ -18,6 +18,32 @@ TaskFunction = Callable[..., Any]
 """A function that can be sent elsewhere by its name."""
 
 
+SizeOf = Callable[[int], int]
+
+
+def one(number: int) -> int:
+    """Return the size of a task where all are alike."""
+    return 1
+
+
+before_results: dict[str, Callable[[], None]] = {}
+"""What a process does before it hands over results of tasks: such as to upload receipts."""
+
+
+def settle() -> None:
+    """Do that: the results that are handed over next outlast this process."""
+    for do in list(before_results.values()):
+        do()
+
+
+def run_group(function: TaskFunction, group: Iterable[Numbered]) -> list[tuple[int, Any]]:
+    """Run some tasks, where an engine has sent them, and see to it that their results last."""
+    try:
+        return [(number, function(*task)) for number, task in group]
+    finally:
+        settle()
+
+
 class Tasks(NamedTuple):
     """All tasks of a stage, whose results are kept."""
 
@@ -29,13 +55,19 @@ class Tasks(NamedTuple):
 
     The files of tasks that `whose` chooses are looked at as well.
     """
+    size: SizeOf = one
 
 
 class Executor:
     """Runs tasks somewhere, in any order, each at least once. A `with` statement closes it."""
 
-    def run(self, function: TaskFunction, tasks: Iterable[Numbered]) -> Iterator[tuple[int, Any]]:
-        """Yield (number of the task, function(*task)) for all tasks, in the order they finish."""
+    def run(
+        self, function: TaskFunction, tasks: Iterable[Numbered], size: SizeOf = one
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (number of the task, function(*task)) for all tasks, in the order they finish.
+
+        `size` is how much a task is, by its number: an engine may send several small ones at once.
+        """
         raise NotImplementedError
 
     def get_ready(self, function: TaskFunction, num_tasks: int) -> None:
@@ -45,7 +77,8 @@ class Executor:
         """Yield the same for tasks that were not run before; for the others first, with None."""
         missing = set(tasks.missing())
         yield from done_before(missing, len(tasks.arguments))
-        yield from self.run(tasks.function, ((n, tasks.arguments[n]) for n in sorted(missing)))
+        todo = ((n, tasks.arguments[n]) for n in sorted(missing))
+        yield from self.run(tasks.function, todo, tasks.size)
 
     def close(self) -> None:
         """Let go of processes or of the cluster, if it has any."""
@@ -78,12 +111,13 @@ class WorkerDiedError(PrepareError):
 class Engine:
     """Where tasks run, as it was asked for; what cannot be meant is refused."""
 
-    kind: str = "local"
+    kind: str | Executor = "local"
     workers: int | None = None
     ray_address: str | None = None
 
     def __post_init__(self) -> None:
-        one_of("engine", self.kind, ENGINES)
+        if isinstance(self.kind, str):
+            one_of("engine", self.kind, ENGINES)
         if self.ray_address is not None and self.kind != "ray":
             raise ValueError(
                 f'ray_address is {self.ray_address!r}, but engine is {self.kind!r}, not "ray"'
@@ -93,6 +127,8 @@ class Engine:
 
     def open(self, processes: int, shared: str) -> Executor:
         """Open `processes` workers here, or a cluster whose machines all see the path `shared`."""
+        if isinstance(self.kind, Executor):
+            return self.kind
         if self.kind == "ray":
             from tokenmill.executors.ray import RayExecutor
 

@@ -7,12 +7,21 @@ a new one, up to `ATTEMPTS` times. A worker that hangs is waited for: a task may
 """
 
 import atexit
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.executors.executor import Executor, Numbered, TaskFunction, WorkerDiedError
+from tokenmill.executors.executor import (
+    Executor,
+    Numbered,
+    SizeOf,
+    TaskFunction,
+    WorkerDiedError,
+    one,
+    settle,
+)
 
 if TYPE_CHECKING:
     from tokenmill.executors.worker_process import WorkerProcess
@@ -38,16 +47,31 @@ class LocalExecutor(Executor):
         for worker in self._pool:
             worker.connection.send((function, None))
 
-    def run(self, function: TaskFunction, tasks: Iterable[Numbered]) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, function: TaskFunction, tasks: Iterable[Numbered], size: SizeOf = one
+    ) -> Iterator[tuple[int, Any]]:
         if self.workers == 1:
-            for number, task in tasks:
-                yield number, function(*task)
+            yield from self._run_here(function, tasks)
             return
         try:
             yield from self._run(function, iter(tasks))
         except BaseException:
             self.close()
             raise
+
+    def _run_here(
+        self, function: TaskFunction, tasks: Iterable[Numbered]
+    ) -> Iterator[tuple[int, Any]]:
+        settled = time.monotonic()
+        try:
+            for number, task in tasks:
+                result = function(*task)
+                if time.monotonic() - settled > 1:
+                    settle()
+                    settled = time.monotonic()
+                yield number, result
+        finally:
+            settle()
 
     def _run(self, function: TaskFunction, tasks: Iterator[Numbered]) -> Iterator[tuple[int, Any]]:
         """Run tasks; the next one is asked for when a worker is free."""

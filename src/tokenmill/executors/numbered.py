@@ -68,7 +68,8 @@ class PartExecutor(Executor):
         missing = tasks.missing(whose=self._is_mine)
         yield from done_before(set(missing), len(tasks.arguments))
         mine = [number for number in missing if self._is_mine(number)]
-        yield from self.executor.run(tasks.function, ((n, tasks.arguments[n]) for n in mine))
+        todo = ((n, tasks.arguments[n]) for n in mine)
+        yield from self.executor.run(tasks.function, todo, tasks.size)
         left = [number for number in missing if not self._is_mine(number)]
         deadline = time.monotonic() + self.wait
         while left:  # others may have been at work meanwhile

@@ -8,6 +8,7 @@ import sys
 import traceback
 
 from tokenmill.base.child_process import connection_to_parent, end_with_parent
+from tokenmill.executors.executor import run_group
 
 
 def main() -> None:
@@ -26,7 +27,8 @@ def main() -> None:
         if task is None:  # the function is imported now: tasks come later
             continue
         try:
-            answer = (False, function(*task))
+            ((_, result),) = run_group(function, [(0, task)])
+            answer = (False, result)
         except Exception as error:
             error.add_note(traceback.format_exc())
             answer = (True, error)

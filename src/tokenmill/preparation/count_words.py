@@ -26,6 +26,7 @@ from tokenmill.preparation.stages.decide import DROPPED, decisions_on
 from tokenmill.preparation.stages.duplicates import Search
 from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.work_folder import open_folder
 from tokenmill.tokens.words import END, WordCounter
 
 MOST_PARTS_PER_GROUP = 8  # of 16 MB of text
@@ -49,7 +50,7 @@ def count_all_words(this: Preparation) -> tuple[list[Path], dict[str, int]]:
     groups = list(this.run_tasks(WORDS, num_groups, size, num_partitions, this.documents))
     files = [file for group in groups for file in group["files"]]
     sums = this.run_tasks(ADD_WORDS, num_partitions, files)
-    folder = this.plan.workspace.path("all-words", "")
+    folder = open_folder(this.out_dir).path("all-words", "")  # a training works in a folder
     paths = [folder / file for done in sums for file in done["files"]]
     return paths, {fact: sum(group[fact] for group in groups) for fact in FACTS}
 
@@ -65,7 +66,7 @@ def count_words(
 
     def write_file(words: Mapping[bytes, int]) -> None:
         files.append(f"{group}.{len(files)}.words")
-        write_words(plan.workspace.path("words", files[-1]), words, num_partitions)
+        write_words(open_folder(out_dir).path("words", files[-1]), words, num_partitions)
 
     counter = WordCounter(str(plan.settings.token_pattern), write_file)
     for part in range(group * size, min((group + 1) * size, num_parts)):
@@ -80,7 +81,7 @@ def count_words(
 
 def add_words(out_dir: str, partition: int, files: list[str]) -> Receipt:
     """Task: leave the words of one partition, each once."""
-    workspace = load_plan(out_dir).workspace
+    workspace = open_folder(out_dir)
     total = Counter[str]()
     for file in files:
         for word, count in read_words(workspace.path("words", file), partition).items():
@@ -119,7 +120,7 @@ def read_words(path: Path, partition: int) -> dict[str, int]:
 
 def _kept_text(plan: Plan, part: int, repeated: Search | None) -> Iterator[np.ndarray[Any, Any]]:
     """Yield the documents of a part that are kept, some at a time, as bytes with END after each."""
-    described = load_parts(plan.workspace.out_dir)[part]
+    described = load_parts(plan.workspace.place)[part]
     is_kept = decisions_on(plan, part, repeated, by_hash=False) != DROPPED
     if len(described.files) > 1:  # one long document, in files that end where it may be cut
         for ids in described.token_arrays(plan) if is_kept[0] else ():

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
-from tokenmill.base.lock import refuse_locked
+from tokenmill.base.address import is_remote
 from tokenmill.base.progress import Progress
 from tokenmill.base.signals import stop_on_signals
 from tokenmill.base.signatures import refuse_fields, takes_keywords_of
-from tokenmill.errors import NotADatasetError, SettingsMismatchError
+from tokenmill.errors import DownloadError, NotADatasetError, SettingsMismatchError
 from tokenmill.executors.local import LocalExecutor
 from tokenmill.executors.numbered import JobPart, NotReady, PartExecutor, StageReport
 from tokenmill.preparation.planning.inputs import Inputs, ValInput
@@ -29,7 +29,7 @@ from tokenmill.preparation.stage_table import stages_for
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.existing_dataset import find_done
 from tokenmill.preparation.workspace.target import Swap, Target, hold_workspace, open_target
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.workspace import PLAN, workspace_at
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 
 Folder = str | os.PathLike[str]
@@ -89,22 +89,25 @@ def work(
     workers: int | None = 1,
     wait: float = 0.0,
     progress: Progress | None = None,
+    scratch: Folder | None = None,
+    max_scratch: int | str | None = None,
 ) -> JobReport:
     """Run the tasks of one part, stage after stage, until one needs what others have not done.
 
-    `wait` is how many seconds to wait for parts that run at the same time.
+    `wait` is how many seconds to wait for parts that run at the same time. `scratch` and
+    `max_scratch` are those of `Run`.
     """
-    if (found := open_run(folder)) is None:
+    if (found := open_run(folder, scratch, max_scratch)) is None:
         return JobReport([], finished=True)
     target, plan = found
-    refuse_locked(target.workspace.lock_file)
+    target.workspace.refuse_locked()
     memory = fit_into_memory(workers, None)
     with stop_on_signals(), LocalExecutor(memory.workers) as local:
         try:
             executor = PartExecutor(local, part, wait=wait)
             return _run_part(plan, target, executor, progress or Progress())
-        except FileNotFoundError:
-            if target.workspace.plan_file.exists() or open_run(folder) is not None:
+        except (FileNotFoundError, DownloadError):
+            if target.workspace.has(PLAN):
                 raise
             return JobReport([], finished=True)  # `finish` was quicker, and removed the work
 
@@ -126,11 +129,11 @@ def finish(
     """Do whatever is missing, then write the manifest; None where that was done before."""
     started = time.monotonic()
     refuse_fields("finish", run, "engine", "ray_address", "work_dir", "unit_bytes")
-    if (found := open_run(folder)) is None:
+    if (found := open_run(folder, run.scratch, run.max_scratch)) is None:
         return None
     target, plan = found
     memory = fit_into_memory(workers, run.max_ram)
-    with hold_workspace(plan.workspace.out_dir, break_lock=run.break_lock) as workspace:
+    with hold_workspace(plan.workspace, break_lock=run.break_lock) as workspace:
         processes = memory.workers
         if memory.max_ram is not None:  # else the limits on documents stay those of the plan
             processes = decide_limits(plan, memory, run.progress.say)
@@ -142,10 +145,21 @@ def finish(
     return summary
 
 
-def open_run(folder: Folder) -> tuple[Target, Plan] | None:
-    """Return the preparation in progress in a folder; None where it is finished."""
+def open_run(
+    folder: Folder, scratch: Folder | None = None, max_scratch: int | str | None = None
+) -> tuple[Target, Plan] | None:
+    """Return the preparation in progress in a folder or bucket; None where it is finished."""
+    if isinstance(folder, str) and is_remote(folder):
+        from tokenmill.preparation.workspace.work_bucket import BucketPlace
+
+        if plan := read_plan(workspace_at(BucketPlace.of(folder, scratch, max_scratch))):
+            return _target(plan.workspace.out_dir, plan), plan
+        raise NotADatasetError(
+            f"{folder} holds no plan of a preparation: it is finished, or was not begun",
+            hint=f"tokenmill prepare plan INPUT... -o OUT --work_dir {folder} writes one",
+        )
     out = Path(folder)
-    if plan := read_plan(Workspace(out)) or read_plan(Workspace(Swap(out).new)):
+    if plan := read_plan(workspace_at(out)) or read_plan(workspace_at(Swap(out).new)):
         return _target(out, plan), plan
     if (out / FILE_NAME).exists():
         return None
@@ -168,7 +182,7 @@ def _target(out: Path, plan: Plan) -> Target:
     if target.previous_hash != plan.previous:
         raise SettingsMismatchError(
             f"{target.name} changed since the plan to add to it was made",
-            hint=f"remove {plan.workspace.root} and plan again",
+            hint=f"remove {plan.workspace.name} and plan again",
         )
     return target
 
@@ -187,7 +201,9 @@ def usual_parts(plan: Plan) -> int:
 def make_slurm_script(run: str, plan: Plan, parts: int, cpus: int, memory: str) -> str:
     """The script for the preparation in the folder `run`."""
     stages = [stage.name for stage in stages_for(plan)]
+    logs = "$PWD/tokenmill-logs" if is_remote(run) else "$run/.preparation/logs"
     return SCRIPT.read_text("utf-8").format(
+        logs=f'"{logs}"',
         run=shlex.quote(run),
         tokenmill=f"{shlex.quote(sys.executable)} -m tokenmill",
         parts=parts,
@@ -195,5 +211,5 @@ def make_slurm_script(run: str, plan: Plan, parts: int, cpus: int, memory: str) 
         memory=shlex.quote(memory),
         stages="; ".join(f"{number} {stage}" for number, stage in enumerate(stages, 1)),
         numbers=" ".join(str(number) for number in range(1, len(stages) + 1)),
-        log=shlex.quote(f"{run}.finish.log"),
+        log='"$log/finish.log"' if is_remote(run) else shlex.quote(f"{run}.finish.log"),
     )

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Unpack
 
-from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.errors import BadInputError
@@ -169,13 +168,13 @@ def make_plan(
     if run.allow_heavy_dedup:
         from tokenmill.preparation.stages.heavy_dedup import ALLOWED
 
-        keep(plan.workspace.root / ALLOWED, b"")
+        plan.workspace.keep(ALLOWED, b"")
     if plan.finds_test_items:
         from tokenmill.preparation.stages.contamination import keep_test_sets
 
         keep_test_sets(plan)
     if target.previous is not None:
-        keep(plan.workspace.root / PREVIOUS_FILE, target.previous.to_bytes())
+        plan.workspace.keep(PREVIOUS_FILE, target.previous.to_bytes())
     return plan
 
 
@@ -203,7 +202,7 @@ def carry_out(
     workspace.take_up()
     if not is_local:
         workspace.share()
-    with engine.open(processes, str(workspace.plan_file.absolute())) as executor:
+    with engine.open(processes, workspace.must_see) as executor:
         executor.get_ready(encode_unit, len(plan.units))
         notes = notes_on_inputs(plan.settings, plan.sources)
         for note in notes:

@@ -38,7 +38,7 @@ from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.assemble import write_npy
 from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.workspace.target import hold_workspace
-from tokenmill.preparation.workspace.work_folder import Workspace, refuse_link
+from tokenmill.preparation.workspace.work_folder import WorkFolder, refuse_link
 from tokenmill.text.inputs.file_kind import make_source, suffixes
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit, cut_into_units
@@ -241,7 +241,7 @@ class TextArray:
 
 
 @contextmanager
-def _hold_work_folder(folder: Path) -> Iterator[Workspace]:
+def _hold_work_folder(folder: Path) -> Iterator[WorkFolder]:
     """Lock the folder for the work.
 
     Finished units stay after an interrupt or a failing disk, to resume from; the folder is removed
@@ -249,7 +249,7 @@ def _hold_work_folder(folder: Path) -> Iterator[Workspace]:
     """
     stays = False
     try:
-        with hold_workspace(folder, break_lock=False) as workspace:
+        with hold_workspace(WorkFolder(folder), break_lock=False) as workspace:
             try:
                 yield workspace
             except (OSError, Stopped, KeyboardInterrupt):

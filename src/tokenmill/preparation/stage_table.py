@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tokenmill.base.atomic import keep
 from tokenmill.base.progress import Progress
 from tokenmill.errors import BadInputError, PrepareError
-from tokenmill.executors.executor import Executor, Tasks, WorkerDiedError
+from tokenmill.executors.executor import Executor, SizeOf, Tasks, WorkerDiedError, one
 from tokenmill.preparation.planning.limits import has_room_for_text
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.decide import Layout
@@ -22,6 +21,7 @@ from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.existing_dataset import recorded_held_out
 from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.workspace import FAILED
 from tokenmill.shards.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -64,10 +64,12 @@ class Preparation:
     """Bytes of input that this run encoded; an earlier one may have done the others."""
 
     def __post_init__(self) -> None:
-        self.out_dir = str(self.plan.workspace.out_dir.absolute())  # tasks may run elsewhere
+        self.out_dir = self.plan.workspace.place  # tasks may run elsewhere
         splits = self.previous.splits.values() if self.previous is not None else ()
         self.first = sum(len(split.shards) for split in splits)
         """Number of the first new shard, and of the first new unit of a search."""
+        self._amounts: dict[int, tuple[int, int]] = {}
+        """Bytes and tokens of units of the running stage that were done before."""
 
     @property
     def keep_text(self) -> bool:
@@ -127,7 +129,7 @@ class Preparation:
         if names:
             arguments = [(self.out_dir, number, *shared) for number in range(num_tasks)]
             missing = partial(self._missing, stage, names)
-            tasks = Tasks(stage.name, stage.task, arguments, missing)
+            tasks = Tasks(stage.name, stage.task, arguments, missing, self._size_of(stage))
             try:
                 for _, receipt in self._follow(stage, names, self.executor.run_missing(tasks)):
                     if stage.name == "encode" and receipt is not None:
@@ -136,6 +138,11 @@ class Preparation:
                 self._explain(error, stage)
                 raise
         return self.plan.workspace.receipts(stage.folder, names)
+
+    def _size_of(self, stage: "Stage") -> SizeOf:
+        """Return a function for the size of a task, by its number: bytes, where units are read."""
+        units = self.plan.units
+        return (lambda n: units[n].stop - units[n].start) if stage.per == UNIT else one
 
     def _missing(
         self,
@@ -147,12 +154,15 @@ class Preparation:
         workspace = self.plan.workspace
         logs = workspace.logs(stage.folder)
         logs.refresh()
-        return [
-            number
-            for number, name in enumerate(names)
-            if not logs.has(name)
-            or (whose(number) and workspace.receipt(stage.folder, name) is None)
-        ]
+        missing = [number for number, name in enumerate(names) if not logs.has(name)]
+        looked_at = [n for n, name in enumerate(names) if logs.has(name) and whose(n)]
+        receipts = logs.in_order([names[number] for number in looked_at])
+        for number, receipt in zip(looked_at, receipts, strict=True):
+            if receipt is None or not workspace.has_files(stage.folder, receipt):
+                missing.append(number)
+            elif stage.per == UNIT:
+                self._amounts[number] = _amount(receipt)
+        return sorted(missing)
 
     def _follow(
         self, stage: "Stage", names: Sequence[str], results: Iterator[tuple[int, Any]]
@@ -166,15 +176,14 @@ class Preparation:
         workspace = self.plan.workspace
         workspace.forget_noted()
         finished: list[int] = []
+        self._amounts.clear()
 
         def bytes_and_tokens(result: tuple[int, Receipt | None]) -> tuple[int, int]:
             number, receipt = result
             finished.append(number)
-            if receipt is None:
-                receipt = workspace.logs(stage.folder).get(names[number]) or {}
-            parts = receipt.get("parts", ())
-            tokens = sum(file["num_tokens"] for part in parts for file in part["files"])
-            return receipt.get("counts", {}).get("bytes_in", 0), tokens
+            if receipt is None and number in self._amounts:
+                return self._amounts[number]
+            return _amount(receipt or workspace.logs(stage.folder).get(names[number]) or {})
 
         return follow(
             total=self.plan.bytes_in,
@@ -195,9 +204,16 @@ class Preparation:
                 error.source = self.plan.sources[self.plan.packed_sources[error.task]].name
                 error.message += f", unpacking {error.source}"
         elif error.source:
-            keep(self.plan.workspace.failed_file, error.source.encode("utf-8", "replace"))
+            self.plan.workspace.keep(FAILED, error.source.encode("utf-8", "replace"))
         if isinstance(error, BadInputError):
             error.hint = f"{error.hint}; {FIXED}" if error.hint else FIXED
+
+
+def _amount(receipt: Receipt) -> tuple[int, int]:
+    """Return the bytes of a unit, and its tokens if it was encoded."""
+    parts = receipt.get("parts", ())
+    tokens = sum(file["num_tokens"] for part in parts for file in part["files"])
+    return receipt.get("counts", {}).get("bytes_in", 0), tokens
 
 
 @dataclass(frozen=True)

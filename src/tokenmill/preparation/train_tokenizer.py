@@ -40,6 +40,7 @@ from tokenmill.preparation.planning.settings import (
 from tokenmill.preparation.prepare import cut_inputs, find_documents
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.workspace.target import hold_workspace, refuse_strange_folder
+from tokenmill.preparation.workspace.work_folder import WorkFolder
 from tokenmill.shards.manifest import PREPARATION_FOLDER
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.tokens.bytes_and_chars import BytesTokenizer
@@ -111,12 +112,14 @@ def train_tokenizer(
     pattern = find_pattern(pattern)
     check_pattern(pattern)
     refuse_fields("train_tokenizer", details, "token_pattern")
-    refuse_fields("train_tokenizer", run, "engine", "ray_address", "work_dir")
+    refuse_fields(
+        "train_tokenizer", run, "engine", "ray_address", "work_dir", "scratch", "max_scratch"
+    )
     memory = limits.fit_into_memory(workers, run.max_ram)
     given = details.added_to(settings)
     asked = Settings(**given, tokenizer="bytes", token_pattern=pattern, val_fraction=0.0)
     refuse_strange_folder(out, _holds_training, "tokenizer that was trained here")
-    with hold_workspace(out, break_lock=run.break_lock) as workspace:
+    with hold_workspace(WorkFolder(out), break_lock=run.break_lock) as workspace:
         sources = find_inputs(inputs, {}, out, workspace, asked, run.progress)
         wanted = what_is_wanted(asked, sources, vocab_size, special)
         if not overwrite and (found := find_trained(out, wanted, sources)) is not None:

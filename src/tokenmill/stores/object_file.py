@@ -1,14 +1,17 @@
 """An object as a file: blocks by range, the next ones are fetched while one is read."""
 
+import errno
 import io
+import os
 from concurrent.futures import Future
 from typing import Any
 
 from tokenmill.errors import DownloadError
-from tokenmill.stores.objects import begin_part, read, stat, wrong_size
+from tokenmill.stores.objects import begin_part, read, read_tail, stat, wrong_size
 from tokenmill.stores.store_requests import Part
 
 BLOCK_BYTES = 4 << 20
+TAIL_BYTES = 16 << 10
 
 
 def read_range(address: str, start: int, stop: int) -> bytes:
@@ -101,3 +104,38 @@ class ObjectFile(io.RawIOBase):
 
     def fetch(self, start: int, stop: int) -> "Future[Part]":
         return begin_part(self.address, start, stop, self._known, hashed=self._hashed)
+
+
+class TailFile(io.RawIOBase):
+    """An object of which a few parts are read, each by one request; and its end by the first."""
+
+    def __init__(self, address: str) -> None:
+        self.name = address
+        tail = read_tail(address, TAIL_BYTES)
+        if tail is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
+        self._tail, self._known = tail
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = (0, self._position, self._known.size)[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        stop = min(self._position + len(view), self._known.size)
+        in_tail = self._position - (self._known.size - len(self._tail))
+        if in_tail >= 0:
+            data = self._tail[in_tail : in_tail + len(view)]
+        else:
+            data = read(self.name, self._position, stop, self._known)
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)

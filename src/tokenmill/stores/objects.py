@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 from itertools import takewhile
@@ -15,6 +15,7 @@ from tokenmill.stores.store_client import Result, ask, begin, call
 from tokenmill.stores.store_requests import MULTIPART, ObjectStat, Part, StoreFailure
 from tokenmill.stores.store_settings import endpoint_of
 
+_DELETED_AT_ONCE = 1000  # what S3 takes in one request
 NEW = "new"
 """The condition that there is no such object yet."""
 
@@ -241,6 +242,27 @@ def put_if(address: str, data: bytes, condition: str) -> None:
             f"{address} was written by another writer, with other content",
             hint="two preparations write to the same place; look at it, then repeat one of them",
         )
+
+
+def read_tail(address: str, count: int) -> Part | None:
+    """The last `count` bytes of an object, and its version, by one request; None without one."""
+
+    def get() -> Part:
+        data, found = ask("get_tail", address, count)
+        _confirm(address, data, found.size - len(data), found, False)
+        return data, found
+
+    return call(partial(_unless_missing, get), "read", address)
+
+
+def delete_all(addresses: Iterable[str]) -> None:
+    """Remove objects of one bucket, those that are there."""
+    waiting = list(addresses)
+    for start in range(0, len(waiting), _DELETED_AT_ONCE):
+        some = waiting[start : start + _DELETED_AT_ONCE]
+        keys = [split(address).key for address in some]
+        remove = partial(ask, "delete_many", split(some[0]).root, keys)
+        call(remove, "remove objects of", split(some[0]).root)
 
 
 def delete(address: str) -> None:

@@ -97,6 +97,15 @@ def get(store: Any, key: str, start: int, stop: int, etag: str) -> Part:
     return _part(result, stop - start)
 
 
+def get_tail(store: Any, key: str, count: int) -> Part:
+    """Return the last bytes of an object, at most so many; an object of one byte or more."""
+    if type(store).__name__ == "AzureStore":  # it knows no such ranges
+        whole = _stat(store.head(key))
+        return get(store, key, max(0, whole.size - count), whole.size, whole.etag)
+    result = store.get(key, options={"range": {"suffix": count}})
+    return _part(result, min(count, result.meta["size"]))
+
+
 def get_all(store: Any, key: str, at_most: int) -> Part:
     """Return a whole object; no bytes of one that is larger than `at_most`."""
     result = store.get(key)
@@ -162,9 +171,18 @@ def delete(store: Any, key: str) -> None:
         store.delete(key)
 
 
+def delete_many(store: Any, _: str, keys: list[str]) -> None:
+    """Remove objects, by few requests where the store can do that."""
+    with suppress(FileNotFoundError):
+        store.delete(keys)
+
+
 REQUESTS: dict[str, Callable[..., Any]] = {
     function.__name__: function
-    for function in (head, get, get_all, put, put_file, list_after, list_folder, delete)
+    for function in (
+        *(head, get, get_tail, get_all, put, put_file),
+        *(list_after, list_folder, delete, delete_many),
+    )
 }
 _TIMEOUTS = {"put": UPLOAD_TIMEOUT, "put_file": UPLOAD_TIMEOUT}
 

@@ -17,11 +17,13 @@ from tokenmill.base.human import plural
 from tokenmill.base.progress import Progress
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.planning.settings import Settings
-from tokenmill.preparation.workspace.work_folder import STANDARD_INPUT, Workspace, is_ours
+from tokenmill.preparation.workspace.work_folder import is_ours
+from tokenmill.preparation.workspace.workspace import HUB, Workspace
 from tokenmill.text.inputs.file_kind import CODE_SUFFIXES, lookalikes, suffixes
 from tokenmill.text.inputs.open_input import Source, printable
 from tokenmill.text.inputs.sources import count_suffixes, find_sources, in_order, search
 
+STANDARD_INPUT = "standard-input"
 Entry = Any
 """A path, glob, address, or `-`; or an iterable of strings or mappings, or a table."""
 Inputs = Any  # one entry, or a list of paths
@@ -81,7 +83,7 @@ def find_inputs(
             )
     if out.exists():
         _refuse_inside(out, sources)
-    kept: dict[Path, str | None] = {}  # the same text for validation and training is held out
+    kept: dict[str, str | None] = {}  # the same text for validation and training is held out
     for split, entry in others:
         kept.setdefault(_keep(entry, workspace, settings, progress), split)
     sources += [replace(find_sources([path])[0], split=split) for path, split in kept.items()]
@@ -93,7 +95,12 @@ def _pin(entry: Entry, workspace: Workspace) -> Entry:
         return entry
     from tokenmill.hub.hub_inputs import pin
 
-    return pin(entry, workspace.hub_file)
+    record = workspace.spool / HUB
+    if not record.exists() and workspace.has(HUB):
+        record.write_bytes(workspace.read(HUB))
+    address = pin(entry, record)
+    workspace.keep(HUB, record.read_bytes())
+    return address
 
 
 def search_inputs(
@@ -126,7 +133,7 @@ def _refuse_inside(out: Path, sources: list[Source]) -> None:
             )
 
 
-def _keep(entry: Entry, workspace: Workspace, settings: Settings, progress: Progress) -> Path:
+def _keep(entry: Entry, workspace: Workspace, settings: Settings, progress: Progress) -> str:
     """Write standard input, or texts, to a file named by its content: it can be given again."""
     if isinstance(entry, str):
         blocks, name, suffix = _standard_input(), STANDARD_INPUT, ""
@@ -134,7 +141,7 @@ def _keep(entry: Entry, workspace: Workspace, settings: Settings, progress: Prog
         from tokenmill.preparation.planning.held_texts import json_lines
 
         blocks, name, suffix = json_lines(entry, settings.read_rules), "texts", ".jsonl"
-    arriving = workspace.root / name
+    arriving = workspace.spool / name
     meter = progress.begin(name, None, in_bytes=True)
     hasher = xxhash.xxh3_128()
     with new_file(arriving) as file, progress.watch(meter):
@@ -142,10 +149,10 @@ def _keep(entry: Entry, workspace: Workspace, settings: Settings, progress: Prog
             file.write(block)
             hasher.update(block)
             meter.advance(len(block))
-    kept = workspace.root / f"{name}-{hasher.hexdigest()[:16]}{suffix}"
+    kept = workspace.spool / f"{name}-{hasher.hexdigest()[:16]}{suffix}"
     os.utime(arriving, ns=(0, 0))
     rename(arriving, kept)
-    return kept
+    return workspace.take_in(kept)
 
 
 def _standard_input() -> Iterator[bytes]:

@@ -9,23 +9,20 @@ what the tokenizer says. The limits are next to the plan, not in it: where a lar
 the run, more memory resumes it; where it is dropped, the limits of the first run hold to the end.
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 import orjson
 
-from tokenmill.base.atomic import keep
 from tokenmill.base.descriptors import lock
 from tokenmill.base.human import parse_bytes, plural
 from tokenmill.base.system import host_name, num_cores
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import CHUNK_BYTES, Plan
 from tokenmill.preparation.planning.settings import Settings
-from tokenmill.preparation.workspace.work_folder import Workspace, read_once
+from tokenmill.preparation.workspace.workspace import Workspace, read_once
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading.bad_input import TooLargeError
 from tokenmill.text.reading.chunks import MAX_DOCUMENT_BYTES
@@ -144,7 +141,7 @@ def decide_limits(plan: Plan, memory: Memory, say: Callable[[str], None]) -> int
     limits = Limits(memory.max_ram, plan.settings.on_bad_input, encoding)
     found = load_limits(plan.workspace)
     if found.on_bad_input == "error" or limits.on_bad_input == "error":
-        keep(plan.workspace.root / LIMITS_FILE, orjson.dumps(limits))
+        plan.workspace.keep(LIMITS_FILE, orjson.dumps(limits))
     else:
         limits = found
     if memory.max_ram is None:
@@ -176,14 +173,14 @@ def decide_limits(plan: Plan, memory: Memory, say: Callable[[str], None]) -> int
 def load_limits(workspace: Workspace) -> Limits:
     """Return the limits of this run."""
     try:
-        return _load(workspace.out_dir)
+        return _load(workspace.place)
     except FileNotFoundError:  # killed before they were written
         return Limits(None, "error", 0)
 
 
 @read_once(LIMITS_FILE)
-def _load(path: Path) -> Limits:
-    return Limits(**orjson.loads(path.read_bytes()))
+def _load(_: Workspace, data: bytes) -> Limits:
+    return Limits(**orjson.loads(data))
 
 
 @contextmanager
@@ -196,7 +193,7 @@ def one_at_a_time(workspace: Workspace) -> Iterator[Callable[[bool], None]]:
 
     def on_large(is_large: bool) -> None:
         if is_large and not held:
-            held.append(open(workspace.root / f"large-{host_name()}", "wb"))  # noqa: SIM115
+            held.append(open(workspace.spool / f"large-{host_name()}", "wb"))  # noqa: SIM115
             lock(held[0].fileno())
         elif held and not is_large:
             held.pop().close()
@@ -222,9 +219,13 @@ def expected_bytes(plan: Plan) -> int:
 
 
 def has_room_for_text(plan: Plan) -> bool:
-    """Return True if the cleaned text fits on the disk too, by a wide margin."""
+    """Return True if the cleaned text fits on the disk too, by a wide margin.
+
+    In a bucket it is not kept: to clean it again takes less time than to write and fetch it.
+    """
     needed = text_bytes(plan.sources, 6) + 4 * expected_bytes(plan)
-    return shutil.disk_usage(plan.workspace.root).free > 2 * needed
+    free = plan.workspace.free_bytes()
+    return free is not None and free > 2 * needed
 
 
 def is_small_job(plan: Plan) -> bool:
@@ -242,12 +243,13 @@ def check_space(plan: Plan, *, shards: bool = True) -> None:
 
 def require_space(plan: Plan, needed: int) -> None:
     """Refuse to start if the disk has no room for `needed` bytes, with what is there already."""
-    ours = plan.workspace.out_dir if plan.previous is None else plan.workspace.root
-    needed -= sum(path.stat().st_size for path in ours.rglob("*") if path.is_file())
-    free = shutil.disk_usage(plan.workspace.root).free
+    free = plan.workspace.free_bytes()
+    if free is None:
+        return
+    needed -= plan.workspace.used_bytes(with_dataset=plan.previous is None)
     if needed > free:
         raise PrepareError(
-            f"{plan.workspace.out_dir} has {free:,} bytes free, but about {needed:,} are needed "
+            f"{plan.workspace.title} has {free:,} bytes free, but about {needed:,} are needed "
             "while the dataset is made",
             hint="free some space, or write to another disk; nothing was tokenized yet",
         )
@@ -255,7 +257,8 @@ def require_space(plan: Plan, needed: int) -> None:
 
 def is_tight(plan: Plan) -> bool:
     """Return True if the disk may be too small: short documents need more than `expected_bytes`."""
-    return shutil.disk_usage(plan.workspace.root).free < SURELY_ENOUGH * expected_bytes(plan)
+    free = plan.workspace.free_bytes()
+    return free is not None and free < SURELY_ENOUGH * expected_bytes(plan)
 
 
 def choose_shard_size(settings: Settings, sources: Sequence[Source], *, is_given: bool) -> int:

@@ -10,16 +10,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 
-from tokenmill.base.atomic import keep
 from tokenmill.errors import PrepareError, SettingsMismatchError
 from tokenmill.preparation.planning.settings import Settings, list_other_settings
-from tokenmill.preparation.workspace.work_folder import Workspace, read_once
+from tokenmill.preparation.workspace.workspace import FAILED, HUB, PLAN, Workspace, read_once
 from tokenmill.shards.manifest import dtype_for
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.inputs.units import Unit
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from tokenmill.reading.columns import Column
 
 PLAN_VERSION = 1
+TOKENIZER_FILE = "tokenizer.json"
 PREVIOUS_FILE = "previous.json"
 """The manifest that is added to, as it was when the plan was made."""
 CHUNK_BYTES = 1 << 20  # what fits a cache goes through it twice as fast
@@ -67,7 +66,7 @@ class Plan:
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, from the state kept in the workspace; one a process."""
-        return _load_kept_tokenizer(self.workspace.out_dir)
+        return _load_kept_tokenizer(self.workspace.place)
 
     @property
     def cuts(self) -> re.Pattern[bytes] | None:
@@ -181,20 +180,20 @@ def begin(
         differences = _list_all_differences(plan, found, tokenizer)
         is_tolerant = found.settings.on_bad_input == "error" != plan.settings.on_bad_input
         if not differences or (is_tolerant and len(differences) == 1):
-            workspace.failed_file.unlink(missing_ok=True)
+            workspace.drop(FAILED)
             plan = replace(found, settings=plan.settings)  # what is done held no bad input
         else:
             kept = [os.path.basename(s.path) for s in plan.sources if workspace.holds(s.path)]
-            kept.append(workspace.hub_file.name)
+            kept.append(HUB)
             if not restart:
                 _refuse_other_work(plan, found, differences, tokenizer, kept)
-                say(f"starting over: {workspace.out_dir} holds work with other settings or inputs")
+                say(f"starting over: {workspace.title} holds work with other settings or inputs")
             workspace.clear(keep=kept, shards=restart)
             found = None
     if found is None and tokenizer is not None:
         keep_tokenizer(workspace, tokenizer)
     data = json.dumps(plan.to_json()).encode()  # not orjson: paths may not be UTF-8
-    keep(workspace.plan_file, data)
+    workspace.keep(PLAN, data)
     if plan.settings.map is not None:
         from tokenmill.preparation.stages.filtered_text import keep_map_folder
 
@@ -214,12 +213,12 @@ def _refuse_other_work(
         return
     same_inputs = replace(plan, sources=found.sources)
     is_repaired = not _list_all_differences(same_inputs, found, tokenizer)
-    if is_repaired and workspace.failed_file.exists():
+    if is_repaired and workspace.has(FAILED):
         return
     hint = "use another folder, repeat the first command, or start again: overwrite=True"
     if plan.previous is not None:
-        hint = f"repeat the first command, or remove {workspace.root} to forget it"
-    raise other_settings(f"{workspace.out_dir} holds a preparation", differences, hint)
+        hint = f"repeat the first command, or remove {workspace.name} to forget it"
+    raise other_settings(f"{workspace.title} holds a preparation", differences, hint)
 
 
 def load_tokenizer(settings: Settings) -> Tokenizer | None:
@@ -240,30 +239,30 @@ def load_tokenizer(settings: Settings) -> Tokenizer | None:
 def keep_tokenizer(workspace: Workspace, tokenizer: Tokenizer) -> None:
     """Put the tokenizer where every task finds it."""
     data = orjson.dumps(tokenizer.state(), option=orjson.OPT_INDENT_2)
-    keep(workspace.root / "tokenizer.json", data)
-    _load_kept_tokenizer.remember(workspace.out_dir, tokenizer)
+    workspace.keep(TOKENIZER_FILE, data)
+    _load_kept_tokenizer.remember(workspace.place, tokenizer)
 
 
 def read_plan(workspace: Workspace) -> Plan | None:
     """The plan in the workspace, or None."""
-    return load_plan(workspace.out_dir) if workspace.plan_file.exists() else None
+    return load_plan(workspace.place) if workspace.has(PLAN) else None
 
 
-@read_once("plan.json")
-def load_plan(path: Path) -> Plan:
-    """The plan of a preparation that was begun; tasks ask for it by the output folder."""
-    known = json.loads(path.read_bytes())
+@read_once(PLAN)
+def load_plan(workspace: Workspace, data: bytes) -> Plan:
+    """The plan of a preparation that was begun; tasks ask for it by the place of their work."""
+    known = json.loads(data)
     version = known.pop("version")
     if version != PLAN_VERSION:
         raise PrepareError(
-            f"{path.parent.parent} holds a preparation that another version of tokenmill started "
+            f"{workspace.title} holds a preparation that another version of tokenmill started "
             f"(plan version {version}, here {PLAN_VERSION})",
-            hint=f"finish it with that version, or remove {path.parent} to start again",
+            hint=f"finish it with that version, or remove {workspace.name} to start again",
         )
     known["settings"] = Settings(**known["settings"])
     known["sources"] = tuple(Source(**source) for source in known["sources"])
     known["units"] = tuple(Unit(*unit) for unit in known["units"])
-    return Plan(Workspace(path.parent.parent), **known)
+    return Plan(workspace, **known)
 
 
 def _list_all_differences(wanted: Plan, found: Plan, tokenizer: Tokenizer | None) -> list[str]:
@@ -311,6 +310,6 @@ def choose_dtype(tokenizer: Tokenizer, wanted: str | None) -> np.dtype[Any]:
     return dtype.newbyteorder("<")
 
 
-@read_once("tokenizer.json")
-def _load_kept_tokenizer(path: Path) -> Tokenizer:
-    return from_state(orjson.loads(path.read_bytes()))
+@read_once(TOKENIZER_FILE)
+def _load_kept_tokenizer(_: Workspace, data: bytes) -> Tokenizer:
+    return from_state(orjson.loads(data))

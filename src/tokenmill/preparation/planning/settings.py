@@ -12,6 +12,7 @@ from tokenmill.base.progress import Progress
 from tokenmill.base.signatures import check_fields
 from tokenmill.base.strict_json import parse_object
 from tokenmill.base.suggest import one_of
+from tokenmill.executors.executor import Executor
 from tokenmill.shards.manifest import checked_compression, level_of
 from tokenmill.text.reading.chunks import ReadRules
 
@@ -369,18 +370,25 @@ class Run:
 
     max_ram: int | str | None = None
     """Memory that all workers together stay within: bytes, or text such as "4G"."""
-    engine: str = "local"
-    """Where tasks run: `local` for processes of this machine, `ray` for a Ray cluster."""
+    engine: str | Executor = "local"
+    """Where tasks run: `local` for processes of this machine, `ray` for a Ray cluster; or an
+    `Executor` of your own, which is closed at the end."""
     ray_address: str | None = None
     """The cluster: `auto`, or HOST:PORT. Without it, Ray is started on this machine alone."""
     work_dir: str | os.PathLike[str] | None = None
-    """Folder for the work where the dataset goes to `s3://`, `gs://` or `az://`."""
+    """Folder for the work where the dataset goes to `s3://`, `gs://` or `az://`; or a prefix in a
+    bucket, such as `s3://bucket/tmp/job`: then machines need to share nothing else."""
+    scratch: str | os.PathLike[str] | None = None
+    """Folder on a disk of each machine for files on their way, where `work_dir` is in a bucket; by
+    default that for temporary files."""
+    max_scratch: int | str | None = None
+    """Room that fetched files may take there: bytes, or text such as "20G"; by default 8 GiB."""
     allow_heavy_dedup: bool = False
     """Go on where near-duplicates are more than half of the documents of a source."""
     break_lock: bool = False
     """Take the output over from a machine that is gone."""
     unit_bytes: int = UNIT_BYTES
-    """Bytes of input that one task reads."""
+    """Bytes of input that one task reads; more, where there would be over 16,384 units."""
     progress: Progress = field(default_factory=Progress, repr=False)
     """Shows stages and notes while they happen; by default nothing is shown."""
 

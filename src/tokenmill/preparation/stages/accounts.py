@@ -141,7 +141,7 @@ def _make_accounts(
 
         goes_late = late_removals.rows_that_go
         dropped.update(late_removals.count_late(plan))
-    for number, part in enumerate(load_parts(plan.workspace.out_dir)):
+    for number, part in enumerate(load_parts(plan.workspace.place)):
         num_late = 0 if goes_late is None else int(goes_late(plan, number).sum())
         if duplicates[number] > num_late:
             dropped[why_dropped(plan, part)] += duplicates[number] - num_late

@@ -55,7 +55,7 @@ def _write_tokens(
     names = [column.name for column in plan.columns]
     for part in parts_between(layout.part_starts[shard.axis], shard.start, shard.stop):
         begins = int(layout.part_starts[shard.axis][part]) - shard.start
-        described = load_parts(plan.workspace.out_dir)[part]
+        described = load_parts(plan.workspace.place)[part]
         lengths = described.rows(plan)["length"].astype(np.int64)
         kept = decisions_on(plan, part, layout.repeated, by_hash=layout.by_hash) == shard.axis
         if not kept.any():
@@ -99,7 +99,7 @@ def _kept_tokens(
 
 def write_npy(plan: Plan, path: Path, dtype: np.dtype[Any]) -> int:
     """Write the ids of the whole text as NumPy saves them, read them back, return their number."""
-    parts = load_parts(plan.workspace.out_dir)
+    parts = load_parts(plan.workspace.place)
     num_tokens = sum(part.num_tokens for part in parts)
     if num_tokens and plan.settings.separator is None:
         num_tokens -= 1  # one document: the end-of-text id that closes it is left out

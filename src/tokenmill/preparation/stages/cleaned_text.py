@@ -15,7 +15,6 @@ from typing import IO, Any
 
 import numpy as np
 
-from tokenmill.base.atomic import new_file
 from tokenmill.errors import TokenmillError
 from tokenmill.preparation.planning.limits import load_limits, one_at_a_time
 from tokenmill.preparation.planning.plan import Plan, load_plan
@@ -79,7 +78,7 @@ def hash_lines(out_dir: str, unit: int, search: Search, keep_text: bool) -> Rece
             counts["lines"] += len(chunk.lines)
             counts["bytes_in"] += chunk.bytes_in
 
-    kept_text = new_file(kept_file(plan, unit)) if keep_text else nullcontext()
+    kept_text = plan.workspace.new("lines", kept_file(unit)) if keep_text else nullcontext()
     with naming_source(plan, unit), kept_text as text:
         num_hashes = search.write_hashes(plan.workspace, number, hashed(text))
     facts = {"hashes": num_hashes, "counts": counts, "kept": kept}
@@ -115,7 +114,7 @@ def _kept_chunks(plan: Plan, unit: int, kept: list[dict[str, Any]]) -> Iterator[
     num_read = 0
     with (
         suppress(FileNotFoundError),
-        open(kept_file(plan, unit), "rb") as file,
+        plan.workspace.open("lines", kept_file(unit), whole=True) as file,
         one_at_a_time(plan.workspace) as on_large,
     ):
         for known in kept:

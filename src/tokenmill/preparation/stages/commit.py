@@ -14,10 +14,11 @@ from typing import Any
 import orjson
 import xxhash
 
-from tokenmill.base.atomic import new_file, sync_file, sync_folder, write_atomically
-from tokenmill.preparation.planning.plan import Plan
+from tokenmill.base.atomic import sync_file, sync_folder, write_atomically
+from tokenmill.preparation.planning.plan import TOKENIZER_FILE, Plan
 from tokenmill.preparation.planning.settings import Settings
 from tokenmill.preparation.stages.accounts import PreparationOutcome
+from tokenmill.preparation.workspace.workspace import PUBLISHED
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.manifest import FileEntry, Manifest, SourceEntry, SplitEntry, TokenizerEntry
 
@@ -37,7 +38,7 @@ def commit(
     """Write tokenizer, card, manifest; `known_sources` are those of the dataset added to, whose
     small files `read` gives."""
     out = plan.workspace.out_dir
-    state = (plan.workspace.root / "tokenizer.json").read_bytes()
+    state = plan.workspace.read(TOKENIZER_FILE)
     sources = list(known_sources)
     for source, documents in zip(plan.sources, outcome.documents_by_source, strict=True):
         sources.append(SourceEntry(source.name, source.size, documents))
@@ -68,8 +69,7 @@ def commit(
     write_tokenizer_and_card(out, manifest, state, _command(plan))
     if plan.destination is None:
         _sync_shards(out, outcome.splits)
-    with new_file(plan.workspace.published_file) as file:
-        file.write(manifest.digest.encode())
+    plan.workspace.keep(PUBLISHED, manifest.digest.encode())
     manifest.write(out)
     used = set(manifest.files())
     written = ("sources-*.jsonl", "removed-*.jsonl", "*/documents*.parquet")

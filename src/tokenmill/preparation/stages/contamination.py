@@ -9,19 +9,17 @@ are found while documents are encoded; only `cut` reads the text once before, si
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
-from tokenmill.base.atomic import keep, new_file
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.late_removals import EVALS, set_names
 from tokenmill.preparation.stages.removals import write_removed
 from tokenmill.preparation.stages.unit_text import naming_source, text_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.workspace import Workspace, read_once
 from tokenmill.text.evals.items import read_passages
 from tokenmill.text.evals.judge import Found, judge
 from tokenmill.text.evals.known_runs import KnownRuns
@@ -30,8 +28,8 @@ from tokenmill.text.near.word_runs import find_words
 from tokenmill.text.reading.chunks import Chunk
 
 FOLDER = EVALS
-RUNS_FILE = "runs.npz"
-ITEMS_FILE = "items.json"
+RUNS_FILE = f"{FOLDER}/runs.npz"
+ITEMS_FILE = f"{FOLDER}/items.json"
 HIT_NUMBERS = 3
 _ORDINAL_BITS = 32
 
@@ -42,23 +40,19 @@ def keep_test_sets(plan: Plan) -> None:
     assert isinstance(settings.decontaminate, str)
     passages = list(read_passages(settings.decontaminate, settings.decontaminate_fields))
     known = KnownRuns.of(passages, settings.decontaminate_words)
-    folder = plan.workspace.path(FOLDER, "")
-    folder.mkdir(parents=True, exist_ok=True)
-    keep(folder / RUNS_FILE, known.to_bytes())
     owners = [[passage.test_set, passage.item] for passage in passages]
-    keep(folder / ITEMS_FILE, orjson.dumps(owners))
+    plan.workspace.keep(RUNS_FILE, known.to_bytes())
+    plan.workspace.keep(ITEMS_FILE, orjson.dumps(owners))
 
 
 def load_runs(plan: Plan) -> KnownRuns:
     """The runs of words that are looked for."""
-    settings = plan.settings
-    key = (settings.decontaminate, settings.decontaminate_fields, settings.decontaminate_words)
-    return _load_runs(plan.workspace.path(FOLDER, RUNS_FILE), key)
+    return _load_runs(plan.workspace.place)
 
 
-@lru_cache(maxsize=1)
-def _load_runs(path: Path, _key: Any) -> KnownRuns:
-    return KnownRuns.from_bytes(path.read_bytes())
+@read_once(RUNS_FILE)
+def _load_runs(_: Workspace, data: bytes) -> KnownRuns:
+    return KnownRuns.from_bytes(data)
 
 
 class HitsRecord:
@@ -66,10 +60,9 @@ class HitsRecord:
 
     def __init__(self, plan: Plan, unit: int, task: ExitStack) -> None:
         self._known = load_runs(plan)
-        path = plan.workspace.path(FOLDER, f"{unit}.hits")
+        self.name = f"{unit}.hits"
         self._file = task.enter_context(ExitStack())
-        self._hits = self._file.enter_context(new_file(path))
-        self.name = path.name
+        self._hits = self._file.enter_context(plan.workspace.new(FOLDER, self.name))
 
     def add(self, chunk: Chunk) -> None:
         """Look for items in the texts of a chunk."""
@@ -100,7 +93,7 @@ def judge_hits(out_dir: str, _number: int = 0) -> Receipt:
     """Task: decide which documents hold a test item, and leave what is to be done with them."""
     plan = load_plan(out_dir)
     known = load_runs(plan)
-    owners = orjson.loads(plan.workspace.path(FOLDER, ITEMS_FILE).read_bytes())
+    owners = orjson.loads(plan.workspace.read(ITEMS_FILE))
     per_unit = [_read_hits(plan, unit) for unit in range(len(plan.units))]
     units = np.repeat(np.arange(len(per_unit)), [len(hits) for hits in per_unit])
     hits = np.concatenate([np.empty((0, HIT_NUMBERS), np.int64), *per_unit])
@@ -113,7 +106,7 @@ def judge_hits(out_dir: str, _number: int = 0) -> Receipt:
         own = rows[found.documents >> _ORDINAL_BITS == unit]
         if kind == "cuts":
             name = f"{unit}.cuts"
-            with new_file(plan.workspace.path(FOLDER, name)) as file:
+            with plan.workspace.new(FOLDER, name) as file:
                 file.write(hits[found.counts & (units == unit)].astype("<u4").data)
             files.append(name)
             own = own[:0]
@@ -125,7 +118,7 @@ def judge_hits(out_dir: str, _number: int = 0) -> Receipt:
 
 
 def _read_hits(plan: Plan, unit: int) -> np.ndarray:
-    hits = np.fromfile(plan.workspace.path(FOLDER, f"{unit}.hits"), "<u4")
+    hits = plan.workspace.load(FOLDER, f"{unit}.hits", "<u4")
     return hits.reshape(-1, HIT_NUMBERS).astype(np.int64)
 
 
@@ -173,7 +166,7 @@ def report_of(plan: Plan) -> dict[str, dict[str, int]]:
 def without_passages(plan: Plan, unit: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     """Yield chunks without the passages of test items."""
     known = load_runs(plan)
-    hits = np.fromfile(plan.workspace.path(FOLDER, f"{unit}.cuts"), "<u4")
+    hits = plan.workspace.load(FOLDER, f"{unit}.cuts", "<u4")
     hits = hits.reshape(-1, HIT_NUMBERS)
     for chunk in chunks:
         (where,) = np.nonzero(np.isin(chunk.numbers, hits[:, 0]))

@@ -9,19 +9,17 @@ From the decisions follows the layout: which tokens go to which shard.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import orjson
 
-from tokenmill.base.atomic import keep
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.stages.parts import split_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import read_once
+from tokenmill.preparation.workspace.workspace import Workspace, read_once
 from tokenmill.shards.layout import ShardPlan, Stretch, lay_out
 
 if TYPE_CHECKING:
@@ -76,7 +74,7 @@ def decisions_on(plan: Plan, part: int, repeated: "Search | None", *, by_hash: b
     (documents of the part,) uint16: the axis that each goes to, or DROPPED. Not `by_hash`: all that
     are not held out or `repeated` go to one axis.
     """
-    described = load_parts(plan.workspace.out_dir)[part]
+    described = load_parts(plan.workspace.place)[part]
     split = split_of(plan, described)
     axis = TRAIN if split is None else FROM_FILES + plan.held_out_splits.index(split)
     decisions = np.full(described.num_documents, axis, np.uint16)
@@ -132,7 +130,7 @@ def make_layout(
     shards = [replace(shard, file=plan.folder + shard.file) for shard in planned]
     layout = Layout(shards, part_starts, repeated, by_hash)
     data = orjson.dumps(layout, option=orjson.OPT_SERIALIZE_NUMPY)
-    keep(plan.workspace.root / LAYOUT_FILE, data)
+    plan.workspace.keep(LAYOUT_FILE, data)
     return layout
 
 
@@ -151,9 +149,9 @@ def _refuse_empty_splits(plan: Plan, found: list[Stretch]) -> None:
 
 
 @read_once(LAYOUT_FILE)
-def load_layout(path: Path) -> Layout:
-    """The layout of a preparation, by its output folder."""
-    found = orjson.loads(path.read_bytes())
+def load_layout(_: Workspace, data: bytes) -> Layout:
+    """The layout of a preparation, by the place of its work."""
+    found = orjson.loads(data)
     if found["repeated"] is not None:
         from tokenmill.preparation.stages.duplicates import Search
 

@@ -43,7 +43,12 @@ def assemble_facts(out_dir: str, number: int) -> Receipt:
             writer.add(all_facts.table(part, which))
         entry = writer.finish()
     known = {f"../../{entry.file}": (entry.num_bytes, entry.xxh3_128)}
-    facts = {"split": split, "entry": entry.to_json()}
+    facts: dict[str, Any] = {"split": split, "entry": entry.to_json()}
+    if plan.destination is not None:
+        from tokenmill.preparation.workspace.remote_target import upload_files
+
+        facts |= upload_files(plan, [entry.file])
+        known = {}
     return plan.workspace.leave_receipt("facts", str(number), known, facts)
 
 
@@ -51,7 +56,7 @@ def documents_of(plan: Plan, layout: Layout, split: str) -> Iterator[tuple[int, 
     """Yield parts with a mask of those documents that are in this split, in order."""
     shards = [shard for shard in layout.shards if shard.split == split]
     axis, start, stop = shards[0].axis, shards[0].start, shards[-1].stop
-    for number, part in enumerate(load_parts(plan.workspace.out_dir)):
+    for number, part in enumerate(load_parts(plan.workspace.place)):
         which = decisions_on(plan, number, layout.repeated, by_hash=layout.by_hash) == axis
         lengths = part.rows(plan)["length"].astype(np.int64)
         ends = layout.part_starts[axis][number] + np.cumsum(np.where(which, lengths, 0))
@@ -63,7 +68,7 @@ def documents_of(plan: Plan, layout: Layout, split: str) -> Iterator[tuple[int, 
 def _previous(plan: Plan, split: str) -> tuple[str, Any, Any]:
     """Return the name of the new file; and of the dataset that is added to, the facts of this
     split, if it has it, and an empty table with the types of what it keeps."""
-    manifest = Manifest.parse((plan.workspace.root / PREVIOUS_FILE).read_bytes())
+    manifest = Manifest.parse(plan.workspace.read(PREVIOUS_FILE))
     number = sum(len(entry.shards) for entry in manifest.splits.values())
     known = next(name for name, entry in manifest.splits.items() if entry.facts)
     where = plan.destination or str(plan.workspace.out_dir)
@@ -89,7 +94,7 @@ class FactsOfParts:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._parts = load_parts(plan.workspace.out_dir)
+        self._parts = load_parts(plan.workspace.place)
         self._lines = _lines_before(plan)
         self._is_text = np.array([source.kind == "text" for source in plan.sources])
 

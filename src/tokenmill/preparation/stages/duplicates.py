@@ -18,12 +18,11 @@ from typing import IO, TypeVar
 
 import numpy as np
 
-from tokenmill.base.atomic import new_file
 from tokenmill.errors import BadInputError, MismatchError, PrepareError
 from tokenmill.preparation.planning.plan import load_plan
 from tokenmill.preparation.stages.encode import load_parts
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.workspace import Workspace
 from tokenmill.text.cleaning.dedup import HASH, find_on_other_side, find_repeated, hash_all
 from tokenmill.text.cleaning.line_work import find_lines, hash_selected, lines_that_count
 from tokenmill.tokens.tokenizer import Tokenizer
@@ -123,7 +122,7 @@ class Search:
 
         `hashed` gives hashes with their ordinals in the unit, ascending, a chunk at a time.
         """
-        with new_file(workspace.path(self.stage, f"{number}.hashes")) as file:
+        with workspace.new(self.stage, f"{number}.hashes") as file:
             writer = BucketWriter(file, self.partitions + 1)
             chunks = (chunk for chunk in hashed if len(chunk[0]))
             for batch in _in_batches(chunks, lambda chunk: len(chunk[0]), HASHES_AT_ONCE):
@@ -146,22 +145,23 @@ class Search:
 
     def run(self, workspace: Workspace, partition: int) -> Receipt:
         """Leave the places of what is repeated in one partition."""
-        folder = workspace.path(self.stage, "")
         name = f"search-{partition}"
         num_parts = self.num_hashes // self.partitions // HASHES_AT_ONCE + 1
-        units = range(self.num_units)
-        slices = (self._read_hashes(workspace, unit, partition) for unit in units)
-        parts = in_parts(slices, folder, num_parts, ROW_WORDS, lambda rows: rows[:, 1] % num_parts)
+        slices = workspace.each(
+            lambda unit: self._read_hashes(workspace, unit, partition), range(self.num_units)
+        )
+        parts = in_parts(
+            slices, workspace.spool, num_parts, ROW_WORDS, lambda rows: rows[:, 1] % num_parts
+        )
         places = in_parts(
             map(self._repeated_places, parts),
-            folder,
+            workspace.spool,
             num_parts,
             1,
             lambda found: (found[:, 0] >> ORDINAL_BITS) * num_parts // self.num_units,
         )
         counts = np.zeros(self.num_units, np.int64)
-        # Its folder is made with it, where nothing was hashed.
-        with new_file(folder / f"{name}.places") as file:
+        with workspace.new(self.stage, f"{name}.places") as file:
             for found in places:
                 file.write(np.sort(found, axis=0).data)
                 found_in = (found[:, 0] >> ORDINAL_BITS).astype(np.int64)
@@ -179,16 +179,18 @@ class Search:
         places = [np.empty(0, WORD)]
         if self.held_out is None:
             places.append(self._read_hashes(workspace, number, self.partitions)[:, 2])
-        for partition in range(self.partitions):
-            path = workspace.path(self.stage, f"search-{partition}.places")
-            with open(path, "rb") as file:
-                places.append(read_bucket(file, self.num_units, 1, number)[:, 0])
+
+        def in_partition(partition: int) -> np.ndarray:
+            with workspace.open(self.stage, f"search-{partition}.places") as file:
+                return read_bucket(file, self.num_units, 1, number)[:, 0]
+
+        places += workspace.each(in_partition, range(self.partitions))
         found = np.sort(np.concatenate(places))
         ordinals: np.ndarray = (found & ((1 << ORDINAL_BITS) - 1)).astype(np.uint32)
         return ordinals
 
     def _read_hashes(self, workspace: Workspace, number: int, partition: int) -> np.ndarray:
-        with open(workspace.path(self.stage, f"{number}.hashes"), "rb") as file:
+        with workspace.open(self.stage, f"{number}.hashes") as file:
             return read_bucket(file, self.partitions + 1, ROW_WORDS, partition)
 
     def _repeated_places(self, rows: np.ndarray) -> np.ndarray:

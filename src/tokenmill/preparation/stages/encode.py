@@ -11,14 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
 import xxhash
 
-from tokenmill.base.atomic import keep
 from tokenmill.errors import BadInputError, PrepareError
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.parts import (
@@ -32,7 +30,7 @@ from tokenmill.preparation.stages.parts import (
 )
 from tokenmill.preparation.stages.unit_text import kept_file, naming_source, text_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import read_once
+from tokenmill.preparation.workspace.workspace import Workspace, read_once
 from tokenmill.text.inputs.open_input import TOKENS
 from tokenmill.text.reading.bad_input import (
     EMPTY,
@@ -112,7 +110,7 @@ def encode_unit(
     files += [] if hits is None else [f"../evals/{hits.name}"]
     receipt = plan.workspace.leave_receipt(FOLDER, str(unit), files, asdict(encoded))
     if lines is not None:
-        kept_file(plan, unit).unlink(missing_ok=True)
+        plan.workspace.drop(f"lines/{kept_file(unit)}")
     return receipt
 
 
@@ -324,16 +322,16 @@ def _conversation_encoder(plan: Plan) -> "ConversationEncoder":
 
 
 @read_once(PARTS_FILE)
-def load_parts(path: Path) -> list[Part]:
-    """All parts of a preparation in input order, by its output folder."""
-    return [Part.from_json(part) for part in orjson.loads(path.read_bytes())]
+def load_parts(_: Workspace, data: bytes) -> list[Part]:
+    """All parts of a preparation in input order, by the place of its work."""
+    return [Part.from_json(part) for part in orjson.loads(data)]
 
 
 def join_units(out_dir: str, _number: int = 0) -> Receipt:
     """Task: leave the list of all parts. One task, since a document may run through all units."""
     plan = load_plan(out_dir)
     parts = list(join_stretches(plan, encoded_units(plan)))
-    keep(plan.workspace.root / PARTS_FILE, orjson.dumps(parts))
+    plan.workspace.keep(PARTS_FILE, orjson.dumps(parts))
     tables = [f"../{FOLDER}/{part.name}.rows" for part in parts if _is_joined(part)]
     return plan.workspace.leave_receipt("joined", "0", [f"../{PARTS_FILE}", *tables], {})
 

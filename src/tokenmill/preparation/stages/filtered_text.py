@@ -77,7 +77,7 @@ def rules_of_plan(plan: Plan) -> RuleChain:
     """The rules of a preparation, loaded once per process."""
     folder = ""
     if plan.settings.map is not None:
-        folder = os.fsdecode((plan.workspace.root / MAP_FOLDER).read_bytes())
+        folder = os.fsdecode(plan.workspace.read(MAP_FOLDER))
     return load_rules(plan.settings, folder)
 
 
@@ -117,4 +117,4 @@ def keep_map_folder(plan: Plan) -> None:
     assert isinstance(plan.settings.map, str)
     load_rules(plan.settings)
     folder = os.fsencode(folder_of(plan.settings.map))
-    keep(plan.workspace.root / MAP_FOLDER, folder)
+    plan.workspace.keep(MAP_FOLDER, folder)

@@ -27,7 +27,7 @@ _SMALL_SOURCES = -1
 
 def check_heavy(plan: Plan, first: int) -> None:
     """Raise if a source loses more than half of its documents, unless that is allowed."""
-    if (plan.workspace.root / ALLOWED).exists():
+    if plan.workspace.has(ALLOWED):
         return
     read, gone = Counter[int](), Counter[int]()
     examples: dict[int, tuple[int, Any]] = {}
@@ -78,7 +78,7 @@ def _beginning(plan: Plan, first: int, unit: int, number: int) -> str:
     if unit < 0:
         (text,) = documents.texts_in(in_shard(unit), np.array([number]))
         return _quoted(text)
-    for part, described in enumerate(load_parts(plan.workspace.out_dir)):
+    for part, described in enumerate(load_parts(plan.workspace.place)):
         if described.files[0].unit == unit:
             (positions,) = np.nonzero(numbers_of(plan, part) == number)
             if len(positions):

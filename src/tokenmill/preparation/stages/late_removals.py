@@ -58,21 +58,21 @@ def rows_that_go(plan: Plan, part: int, *, but: Removal | None = None) -> np.nda
     unit = unit_of(plan, part)
     steps = [step for step in late_removals(plan) if step != but]
     if not steps:
-        return np.zeros(load_parts(plan.workspace.out_dir)[part].num_documents, np.bool_)
+        return np.zeros(load_parts(plan.workspace.place)[part].num_documents, np.bool_)
     gone = np.concatenate([step.rows(plan.workspace, unit)["number"] for step in steps])
     return np.isin(numbers_of(plan, part), gone)
 
 
 def unit_of(plan: Plan, part: int) -> int:
     """The unit that a part is from."""
-    return load_parts(plan.workspace.out_dir)[part].files[0].unit
+    return load_parts(plan.workspace.place)[part].files[0].unit
 
 
 def numbers_of(plan: Plan, part: int) -> np.ndarray:
     """The number of each document of a part in its unit, among all that were read: (n,) uint32."""
-    parts = load_parts(plan.workspace.out_dir)
+    parts = load_parts(plan.workspace.place)
     unit = unit_of(plan, part)
     first = bisect_left(parts, unit, key=lambda described: described.files[0].unit)
     before = sum(described.num_documents for described in parts[first:part])
-    path = plan.workspace.path(FOLDER, f"{unit}.numbers")
-    return np.fromfile(path, "<u4", parts[part].num_documents, offset=4 * before)
+    numbers = plan.workspace.load(FOLDER, f"{unit}.numbers", "<u4")
+    return numbers[before : before + parts[part].num_documents]

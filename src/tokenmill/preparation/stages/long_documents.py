@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import xxhash
 
-from tokenmill.base.atomic import new_file
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.encode import TextEncoder
@@ -209,7 +208,7 @@ def write_row(plan: Plan, part: Part) -> None:
             first = max(0, first - len(ids))
             left -= len(ids)
         row["hash"] = np.frombuffer(state.digest(), HASH)
-    with new_file(plan.workspace.path(FOLDER, f"{part.name}.rows")) as file:
+    with plan.workspace.new(FOLDER, f"{part.name}.rows") as file:
         file.write(row.data)
 
 

@@ -18,7 +18,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from tokenmill.base.atomic import new_file
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.stages.duplicates import (
@@ -34,7 +33,7 @@ from tokenmill.preparation.stages.late_removals import NEAR, numbers_of, rows_th
 from tokenmill.preparation.stages.placed_documents import ORDINAL_BITS, PlacedDocuments
 from tokenmill.preparation.stages.removals import write_removed
 from tokenmill.preparation.workspace.receipt_log import Receipt
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.workspace import Workspace
 from tokenmill.text.filters.rule import REMOVED, in_shard
 from tokenmill.text.near.candidates import pair_up, unique_pairs
 from tokenmill.text.near.choose import choose_kept
@@ -69,7 +68,7 @@ class NearSearch:
 
     def write_bands(self, workspace: Workspace, number: int, bands: Iterator[np.ndarray]) -> int:
         """Write the hashes of a part or shard, (n, 2): hash and position; return how many."""
-        with new_file(workspace.path(FOLDER, f"{number}.bands")) as file:
+        with workspace.new(FOLDER, f"{number}.bands") as file:
             writer = BucketWriter(file, self.partitions)
             for rows in bands:
                 if len(rows) and int(rows[-1, 1]) > int(POSITIONS):
@@ -86,7 +85,7 @@ class NearSearch:
 
     def read_bands(self, workspace: Workspace, number: int, partition: int) -> np.ndarray:
         """Return the hashes of one partition, (n, 2): hash and place of the document."""
-        with open(workspace.path(FOLDER, f"{number}.bands"), "rb") as file:
+        with workspace.open(FOLDER, f"{number}.bands") as file:
             packed = read_bucket(file, self.partitions, 1, partition)[:, 0]
         place = np.uint64(number << ORDINAL_BITS) | packed & POSITIONS
         return np.stack([packed >> np.uint64(POSITION_BITS), place], axis=1)
@@ -130,7 +129,6 @@ def _leave_bands(
             rows[:, 1] = np.repeat(positions[has_words], NUM_BANDS)
             yield rows
 
-    plan.workspace.path(FOLDER, "").mkdir(parents=True, exist_ok=True)
     facts = {"bands": search.write_bands(plan.workspace, number, bands())}
     return plan.workspace.leave_receipt(FOLDER, str(number), [f"{number}.bands"], facts)
 
@@ -149,12 +147,13 @@ def find_candidates(out_dir: str, partition: int, search: NearSearch) -> Receipt
     workspace = plan.workspace
     documents = PlacedDocuments(plan, search.first)
     num_parts = search.num_bands // search.partitions // HASHES_AT_ONCE + 1
-    slices = (search.read_bands(workspace, unit, partition) for unit in range(search.num_units))
-    folder = workspace.path(FOLDER, "")
+    slices = workspace.each(
+        lambda unit: search.read_bands(workspace, unit, partition), range(search.num_units)
+    )
     name = f"candidates-{partition}"
-    with new_file(folder / f"{name}.pairs") as file:
+    with workspace.new(FOLDER, f"{name}.pairs") as file:
         writer = BucketWriter(file, search.partitions)
-        for rows in in_parts(slices, folder, num_parts, 2, lambda rows: rows[:, 0] % num_parts):
+        for rows in in_parts(slices, workspace.spool, num_parts, 2, lambda r: r[:, 0] % num_parts):
             pairs = pair_up(rows[:, 0], rows[:, 1], _ranks(plan, documents))
             writer.add(search.range_of(pairs[:, 0]), np.ascontiguousarray(pairs))
         writer.finish()
@@ -184,17 +183,16 @@ def compare_pairs(out_dir: str, number: int, search: NearSearch) -> Receipt:
     """Task: leave the pairs that are similar, of those whose later document is in one range."""
     plan = load_plan(out_dir)
     workspace = plan.workspace
-    folder = workspace.path(FOLDER, "")
     documents = PlacedDocuments(plan, search.first)
-    num_pairs = 0
-    slices = []
-    for partition in range(search.partitions):
-        with open(folder / f"candidates-{partition}.pairs", "rb") as file:
-            slices.append(read_bucket(file, search.partitions, PAIR_WORDS, number))
-        num_pairs += len(slices[-1])
+
+    def candidates(partition: int) -> np.ndarray:
+        with workspace.open(FOLDER, f"candidates-{partition}.pairs") as file:
+            return read_bucket(file, search.partitions, PAIR_WORDS, number)
+
+    slices = list(workspace.each(candidates, range(search.partitions)))
     name = f"similar-{number}"
     num_compared = 0
-    with new_file(folder / f"{name}.pairs") as file:
+    with workspace.new(FOLDER, f"{name}.pairs") as file:
         pairs = unique_pairs(np.concatenate(slices)[:, ::-1])  # by the earlier document
         slices.clear()
         for start in range(0, len(pairs), PAIRS_AT_ONCE):
@@ -255,8 +253,8 @@ def choose(out_dir: str, _number: int, search: NearSearch) -> Receipt:
 
 
 def _read_similar(workspace: Workspace, number: int) -> np.ndarray:
-    path = workspace.path(FOLDER, f"similar-{number}.pairs")
-    return np.fromfile(path, WORD).reshape(-1, SIMILAR_WORDS)
+    words = workspace.load(FOLDER, f"similar-{number}.pairs", WORD)
+    return words.reshape(-1, SIMILAR_WORDS)
 
 
 def _as_removed(

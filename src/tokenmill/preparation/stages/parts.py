@@ -20,7 +20,6 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmill import kernel
-from tokenmill.base.atomic import new_file
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.text.cleaning.dedup import HASH, hash_all
 
@@ -75,19 +74,18 @@ class Part:
 
     def rows(self, plan: Plan) -> np.ndarray:
         """The table of its documents, mapped: (num_documents,) of ROW."""
-        path = plan.workspace.path(FOLDER, f"{self.name}.rows")
-        return np.memmap(path, ROW, mode="r", shape=(self.num_documents,))
+        return plan.workspace.array(FOLDER, f"{self.name}.rows", ROW, (self.num_documents,))
 
     def facts(self, plan: Plan) -> "KeptFacts":
         """The facts of its documents, mapped; they are kept under the name of its first file."""
         from tokenmill.base.arrow import from_streams
         from tokenmill.text.reading.kept_facts import ORIGIN, KeptFacts
 
-        origins = plan.workspace.path(FOLDER, self.name + ORIGINS)
-        values = plan.workspace.path(FOLDER, self.name + VALUES)
-        mapped = np.memmap(values, np.uint8, "r") if plan.settings.keep else b""
-        shape = (self.num_documents,)
-        return KeptFacts(np.memmap(origins, ORIGIN, "r", shape=shape), tuple(from_streams(mapped)))
+        workspace = plan.workspace
+        origins = workspace.array(FOLDER, self.name + ORIGINS, ORIGIN, (self.num_documents,))
+        has_values = plan.settings.keep is not None
+        values = workspace.load(FOLDER, self.name + VALUES, "u1") if has_values else b""
+        return KeptFacts(origins, tuple(from_streams(values)))
 
     def token_arrays(self, plan: Plan) -> Iterator[np.ndarray]:
         """The ids of each of its files, mapped."""
@@ -98,10 +96,10 @@ class Part:
         kinds = [(plan.dtype, ()), *((column.dtype, column.shape) for column in plan.columns)]
         for file in self.files:
             if file.num_tokens:
-                paths = [plan.workspace.path(FOLDER, name) for name in file.names(plan)]
+                names = file.names(plan)
                 yield [
-                    np.memmap(path, dtype, mode="r", shape=(file.num_tokens, *shape))
-                    for path, (dtype, shape) in zip(paths, kinds, strict=True)
+                    plan.workspace.array(FOLDER, name, dtype, (file.num_tokens, *shape))
+                    for name, (dtype, shape) in zip(names, kinds, strict=True)
                 ]
 
 
@@ -122,8 +120,8 @@ class TokenWriter:
         self._columns = {column: self._open(f"{column.name}.column") for column in plan.columns}
 
     def _open(self, kind: str) -> IO[bytes]:
-        path = self._plan.workspace.path(FOLDER, f"{self._name}.{kind}")
-        return self._files.enter_context(new_file(path))
+        file = self._plan.workspace.new(FOLDER, f"{self._name}.{kind}")
+        return self._files.enter_context(file)
 
     def write(self, ids: np.ndarray, values: Values = NO_COLUMNS) -> None:
         for column, file in self._columns.items():
@@ -189,8 +187,8 @@ class FactsWriter(ExitStack):
         super().__init__()
         task.enter_context(self)
         suffixes = (ORIGINS, VALUES) if plan.settings.keep else (ORIGINS,)
-        paths = [plan.workspace.path(FOLDER, name + suffix) for suffix in suffixes]
-        self._origins, *self._values = [self.enter_context(new_file(path)) for path in paths]
+        files = [plan.workspace.new(FOLDER, name + suffix) for suffix in suffixes]
+        self._origins, *self._values = map(self.enter_context, files)
 
     def write(self, facts: "KeptFacts") -> None:
         self._origins.write(facts.origins.data)
@@ -202,8 +200,8 @@ def fact_files(plan: Plan, parts: Iterable[Part]) -> list[str]:
     """The names of the files of facts of parts that begin in one unit."""
     if not plan.settings.keeps_facts:
         return []
-    names = [part.name + suffix for part in parts for suffix in (ORIGINS, VALUES)]
-    return [name for name in names if plan.workspace.path(FOLDER, name).exists()]
+    suffixes = (ORIGINS, VALUES) if plan.settings.keep else (ORIGINS,)
+    return [part.name + suffix for part in parts for suffix in suffixes]
 
 
 def with_ends(

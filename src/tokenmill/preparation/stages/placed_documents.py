@@ -36,7 +36,7 @@ class PlacedDocuments:
 
             ids = [own_ids(self._plan, number, *bounds) for bounds in pairs]
         else:
-            part = load_parts(self._plan.workspace.out_dir)[number - self.first]
+            part = load_parts(self._plan.workspace.place)[number - self.first]
             (tokens,) = map(np.asarray, part.token_arrays(self._plan))
             begin = self._plan.begin_token_id is not None
             ids = [tokens[start + begin : stop - 1] for start, stop in pairs]
@@ -63,7 +63,7 @@ class PlacedDocuments:
             from tokenmill.preparation.stages.token_inputs import document_bounds
 
             return document_bounds(self._plan, number)
-        part = load_parts(self._plan.workspace.out_dir)[number - self.first]
+        part = load_parts(self._plan.workspace.place)[number - self.first]
         lengths = part.rows(self._plan)["length"].astype(np.int64)
         stops = np.cumsum(lengths)
         return stops - lengths, stops

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tokenmill.base.atomic import new_file
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.parts import FOLDER
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.workspace import Workspace
 from tokenmill.text.filters.rule import NONE_REMOVED, NOTHING, REMOVED, Removed
 from tokenmill.text.reading.chunks import Chunk
 
@@ -37,13 +36,13 @@ class Removal:
 
     def rows(self, workspace: Workspace, unit: int) -> np.ndarray:
         """The documents that it left out of a unit: (removed,) REMOVED, by number."""
-        return np.fromfile(workspace.path(self.folder, f"{unit}.removed"), REMOVED)
+        return workspace.load(self.folder, f"{unit}.removed", REMOVED)
 
 
 def write_removed(workspace: Workspace, folder: str, unit: int, rows: np.ndarray) -> str:
     """Write what is left out of a unit, and return the name of the file, for the receipt."""
     name = f"{unit}.removed"
-    with new_file(workspace.path(folder, name)) as file:
+    with workspace.new(folder, name) as file:
         file.write(np.sort(rows, order="number").data)
     return name
 
@@ -87,9 +86,9 @@ class RulesRecord:
 
     def __init__(self, plan: Plan, unit: int, task: ExitStack) -> None:
         self._files = [f"{unit}.removed", f"{unit}.numbers"]
-        paths = [plan.workspace.path(FOLDER, name) for name in self._files]
         self._open = task.enter_context(ExitStack())
-        self._removed, self._numbers = (self._open.enter_context(new_file(p)) for p in paths)
+        new = (plan.workspace.new(FOLDER, name) for name in self._files)
+        self._removed, self._numbers = map(self._open.enter_context, new)
         self._reasons = NONE_REMOVED
         self._changed = Counter[str]()
         self._left: dict[str, Counter[str]] = {}

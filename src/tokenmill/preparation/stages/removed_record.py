@@ -82,7 +82,7 @@ def write_record(plan: Plan, previous: Manifest | None, num_known: int, before: 
     added = {reason for unit in units for reason in unit.rules.get("reasons", [])}
     added |= {reason for some in late.values() for removed in some for reason in removed.reasons}
     names += sorted(added - set(names))
-    scratch = plan.workspace.root / NAME
+    scratch = plan.workspace.spool / NAME
     digest = xxhash.xxh3_128()
 
     def write(file: IO[bytes], data: bytes) -> None:
@@ -109,7 +109,7 @@ def _removed_from(
     if not unit.rules:
         return
     together = Removed(NONE_REMOVED.rows, tuple(names))
-    rows = np.fromfile(plan.workspace.path(FOLDER, f"{number}.removed"), REMOVED)
+    rows = plan.workspace.load(FOLDER, f"{number}.removed", REMOVED)
     for removed in (Removed(rows, tuple(unit.rules["reasons"])), *late):
         together += removed
     rows = np.sort(together.rows, order="number")
@@ -124,16 +124,16 @@ def _dropped_late(plan: Plan) -> dict[int, list[Removed]]:
         found.update({unit: removed_late(plan, unit) for unit in range(len(plan.units))})
     if not plan.compares_documents:
         return found
-    layout = load_layout(plan.workspace.out_dir)
+    layout = load_layout(plan.workspace.place)
     first = Counter[int]()  # encoded documents of the unit in earlier parts
-    for number, part in enumerate(load_parts(plan.workspace.out_dir)):
+    for number, part in enumerate(load_parts(plan.workspace.place)):
         unit = part.files[0].unit
         decisions = decisions_on(plan, number, layout.repeated, by_hash=layout.by_hash)
         is_repeated = (decisions == DROPPED) & ~rows_that_go(plan, number)
         dropped = np.flatnonzero(is_repeated) + first[unit]
         first[unit] += part.num_documents
         rows = np.zeros(len(dropped), REMOVED)
-        numbers = np.fromfile(plan.workspace.path(FOLDER, f"{unit}.numbers"), "<u4")
+        numbers = plan.workspace.load(FOLDER, f"{unit}.numbers", "<u4")
         rows["number"] = numbers[dropped]
         rows["value"] = np.nan
         rows["kept_in"] = NOTHING

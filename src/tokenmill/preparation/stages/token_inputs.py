@@ -174,7 +174,7 @@ def own_ids(plan: Plan, number: int, start: int, stop: int) -> np.ndarray:
 
 def _ends_in_shard(plan: Plan, number: int) -> tuple[TokenDataset, int, np.ndarray]:
     """The split of a shard; where the first document that ends there begins, and all their ends."""
-    manifest = Manifest.parse((plan.workspace.root / PREVIOUS_FILE).read_bytes())
+    manifest = Manifest.parse(plan.workspace.read(PREVIOUS_FILE))
     splits = {name: range(len(split.shards)) for name, split in manifest.splits.items()}
     name, shard = [(name, shard) for name, shards in splits.items() for shard in shards][number]
     data = open_split(plan.destination or str(plan.workspace.out_dir), name, plan.previous)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmill.errors import PrepareError, TokenmillError
@@ -39,9 +38,9 @@ def text_of(
     return chunks
 
 
-def kept_file(plan: Plan, unit: int) -> Path:
-    """Return the path of the text that may be kept for a unit."""
-    return plan.workspace.path("lines", f"{unit}.text")
+def kept_file(unit: int) -> str:
+    """Return the name, in the folder `lines`, of the text that may be kept for a unit."""
+    return f"{unit}.text"
 
 
 def read_chunks(plan: Plan, unit: int) -> Iterator[Chunk]:
@@ -84,7 +83,7 @@ def _read(
         max_document_bytes=limits.document_bytes(source.kind),
         large_document_bytes=limits.share(source.kind),
         on_large=on_large,
-        spool_dir=str(plan.workspace.root),
+        spool_dir=str(plan.workspace.spool),
         text_of_row=_text_of_row(plan) if plan.settings.chat else None,
     )
     try:

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from tokenmill.base.atomic import new_file
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.text.inputs.open_input import InputStream
@@ -35,11 +34,10 @@ def unpack_file(out_dir: str, number: int) -> Receipt:
     source = plan.sources[name]
     units = _units_of(plan, name)
     files = [f"{name}.text", f"{name}.ends"]
-    text_file, ends_file = (plan.workspace.path("unpacked", file) for file in files)
     check_unchanged(source)
     with (
-        new_file(text_file) as text,
-        new_file(ends_file) as ends,
+        plan.workspace.new("unpacked", files[0]) as text,
+        plan.workspace.new("unpacked", files[1]) as ends,
         InputStream(source.path, source.compression, source.name) as stream,
     ):
         for unit in units:
@@ -57,15 +55,15 @@ def unpacked_chunks(plan: Plan, unit: int, rules: ReadRules) -> Iterator[Chunk]:
     """Yield the chunks of a unit; all together cover its compressed bytes, not its text."""
     packed = plan.units[unit]
     number = unit - _units_of(plan, packed.source).start
-    path = plan.workspace.path("unpacked", f"{packed.source}.text")
-    ends = np.frombuffer(path.with_suffix(".ends").read_bytes(), "<u8").tolist()
+    with plan.workspace.open("unpacked", f"{packed.source}.ends") as file:
+        ends = np.frombuffer(file.read(), "<u8").tolist()
     start, stop = [0, *ends][number : number + 2]
-    about = path.stat()
+    text = plan.workspace.stored("unpacked", f"{packed.source}.text")
     source = replace(
         plan.sources[packed.source],
-        path=str(path),
-        size=about.st_size,
-        mtime_ns=about.st_mtime_ns,
+        path=text.path,
+        size=text.size,
+        mtime_ns=text.stamp,
         compression=None,
     )
     left = packed.stop - packed.start

@@ -24,6 +24,7 @@ from tokenmill.preparation.planning.plan import (
 from tokenmill.preparation.planning.settings import CHAT_FIELDS, Settings, list_other_settings
 from tokenmill.preparation.stages.accounts import Summary
 from tokenmill.preparation.workspace.target import Target
+from tokenmill.preparation.workspace.workspace import PUBLISHED
 from tokenmill.shards.manifest import FILE_NAME, FileEntry, Manifest, SourceEntry
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.tokens.load_tokenizer import check_stated, from_bytes
@@ -38,9 +39,9 @@ def find_done(target: Target, wanted: Settings, sources: list[Source]) -> Summar
     found = target.found
     if found is None:
         return None
-    published = target.workspace.published_file
+    work = target.workspace
     # True if a run was killed after it wrote the manifest, and before it cleaned up.
-    was_published_here = published.exists() and published.read_text("ascii") == found.digest
+    was_published_here = work.has(PUBLISHED) and work.read(PUBLISHED).decode() == found.digest
     plan = read_plan(target.workspace) if was_published_here else None
     is_same = plan is not None and not list_differences(wanted, sources, plan)
     if was_published_here and not is_same:

@@ -122,12 +122,11 @@ class ReceiptLogs:
             self._forget()  # somebody removed logs, or changed them
         return receipts
 
-    def in_order(self, names: Sequence[str]) -> Iterator[Receipt]:
-        """Yield the receipts of these tasks, which are there, in this order."""
+    def in_order(self, names: Sequence[str]) -> Iterator[Receipt | None]:
+        """Yield the receipts of these tasks in this order; None where a log is gone by now."""
         for start in range(0, len(names), AT_ONCE):
             some = names[start : start + AT_ONCE]
-            receipts = self.read(some)
-            yield from (receipts[name] for name in some)
+            yield from map(self.read(some).get, some)
 
     def items(self) -> Iterator[tuple[str, Receipt]]:
         self.refresh()

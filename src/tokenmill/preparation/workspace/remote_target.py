@@ -4,6 +4,7 @@ New objects are written under names that no manifest uses, and the manifest last
 that it is still the one that was seen at the start: docs/guides/storage.md, "Output".
 """
 
+import os
 import re
 import secrets
 import socket
@@ -18,8 +19,8 @@ from typing import Any
 import orjson
 import xxhash
 
-from tokenmill.base.address import check_address, join, split
-from tokenmill.base.atomic import keep, remove
+from tokenmill.base.address import check_address, is_remote, join, split
+from tokenmill.base.atomic import remove
 from tokenmill.errors import (
     LockedError,
     NotADatasetError,
@@ -30,7 +31,9 @@ from tokenmill.errors import (
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.settings import Run, Settings
 from tokenmill.preparation.workspace.target import Target, hold_workspace, refuse_strange_folder
-from tokenmill.preparation.workspace.work_folder import Workspace
+from tokenmill.preparation.workspace.work_folder import WorkFolder
+from tokenmill.preparation.workspace.workspace import CLAIM as CLAIM_FILE
+from tokenmill.preparation.workspace.workspace import PLAN, Workspace
 from tokenmill.shards import block_hashes
 from tokenmill.shards.manifest import FILE_NAME, MAX_BYTES, Manifest, ShardEntry
 from tokenmill.stores import objects
@@ -46,6 +49,9 @@ _MAX_CLAIM_BYTES = 1 << 16
 _MAX_BLOCKS_BYTES = 1 << 30
 BLOCKS = "blocks"
 """Key of a receipt: file to the hashes of its blocks."""
+CARD = "card.md"
+"""The dataset card, until it is uploaded."""
+_STAGES_THAT_UPLOAD = ("shards", "facts")
 UPLOADED = "uploaded"
 """Key of a receipt: file to [size, ETag]."""
 
@@ -62,15 +68,15 @@ class Claim:
     @classmethod
     def of(cls, workspace: Workspace, address: str) -> "Claim":
         """Return the claim of a work folder; the same in all its processes, and after a restart."""
-        if not workspace.claim_file.exists():
+        if not workspace.has(CLAIM_FILE):
             fields = {
                 "id": secrets.token_hex(16),
                 "host": socket.gethostname(),
-                "work_dir": str(Path(workspace.out_dir).absolute()),
+                "work_dir": workspace.place,
                 "since": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
             }
-            keep(workspace.claim_file, orjson.dumps(fields, option=orjson.OPT_INDENT_2))
-        return cls(address, workspace.claim_file.read_bytes())
+            workspace.keep(CLAIM_FILE, orjson.dumps(fields, option=orjson.OPT_INDENT_2))
+        return cls(address, workspace.read(CLAIM_FILE))
 
     @property
     def object(self) -> str:
@@ -136,15 +142,21 @@ class Claim:
 
 def upload_shard(plan: Plan, shard: ShardEntry) -> dict[str, Any]:
     """Upload the files of a finished shard, remove them here, and return the facts."""
+    path = plan.workspace.out_dir / shard.file
+    blocks = "" if shard.packed is not None else block_hashes.hash_blocks(path)
+    uploaded = upload_files(plan, [file.file for file in shard.files])
+    return {**uploaded, BLOCKS: {shard.file: blocks}}
+
+
+def upload_files(plan: Plan, names: list[str]) -> dict[str, Any]:
+    """Upload finished files of the dataset, remove them here, and return the facts."""
     assert plan.destination is not None
     claim = Claim.of(plan.workspace, plan.destination)
     folder = plan.workspace.out_dir
-    names = [file.file for file in shard.files]
-    blocks = "" if shard.packed is not None else block_hashes.hash_blocks(folder / shard.file)
     uploaded = {name: upload_file(claim, folder, name) for name in names}
     for name in names:
         (folder / name).unlink(missing_ok=True)
-    return {UPLOADED: uploaded, BLOCKS: {shard.file: blocks}}
+    return {UPLOADED: uploaded}
 
 
 def upload_file(claim: Claim, folder: Path, name: str) -> tuple[int, str]:
@@ -180,16 +192,18 @@ def refuse_changed(workspace: Workspace, address: str) -> None:
     """Raise where an object is not what was uploaded; its shard will be made again."""
     listed = {r.key: (r.size, r.etag) for r in objects.list_records(address)}
     prefix = split(address).key
-    changed: dict[str, str] = {}  # names of receipts, by file
-    for name, receipt in workspace.logs("shards").items():
-        for file, known in receipt.get(UPLOADED, {}).items():
-            if listed.get(f"{prefix}/{file}" if prefix else file) == tuple(known):
-                continue
-            found = objects.find(join(address, file))  # lists may be old
-            if found is None or (found.size, found.etag) != tuple(known):
-                changed[file] = name
+    changed: dict[str, tuple[str, str]] = {}  # stages and names of receipts, by file
+    for stage in _STAGES_THAT_UPLOAD:
+        for name, receipt in workspace.logs(stage).items():
+            for file, known in receipt.get(UPLOADED, {}).items():
+                if listed.get(f"{prefix}/{file}" if prefix else file) == tuple(known):
+                    continue
+                found = objects.find(join(address, file))  # lists may be old
+                if found is None or (found.size, found.etag) != tuple(known):
+                    changed[file] = stage, name
     if changed:
-        workspace.logs("shards").remove(set(changed.values()))
+        for stage in _STAGES_THAT_UPLOAD:
+            workspace.logs(stage).remove({name for of, name in changed.values() if of == stage})
         raise LockedError(
             f"{len(changed)} uploaded objects are no longer what was uploaded (such as "
             f"{join(address, min(changed))})",
@@ -250,6 +264,7 @@ class RemoteTarget(Target):
                 upload_file(claim, here, entry.file)
         refuse_changed(self.workspace, self.name)
         upload_block_hashes(self.workspace, manifest, self.previous, self.name)
+        self.workspace.keep(CARD, (here / "README.md").read_bytes())
         claim.check()
         self._publish(manifest)
         if self.replaced is not None:
@@ -264,8 +279,8 @@ class RemoteTarget(Target):
     def clear_up(self) -> None:
         """Upload the card, which is for people; end the claim; empty the work folder."""
         folder = self.workspace.out_dir
-        if (card := folder / "README.md").exists():
-            objects.upload(card, join(self.name, card.name))
+        if self.workspace.has(CARD):
+            objects.put(join(self.name, "README.md"), self.workspace.read(CARD))
         Claim.of(self.workspace, self.name).release()
         names = {"train", "val", FILE_NAME, "README.md", *(p.name for p in folder.glob("val_*"))}
         with suppress(TokenmillError):
@@ -302,16 +317,11 @@ def open_remote_target(
     if run.work_dir is None:
         raise ValueError(
             f"to write to {address}, tokenmill needs a work folder with room for the tokens, which "
-            "all machines that take part can see; pass run=Run(work_dir=...)"
+            "all machines that take part can see, or a prefix in a bucket; pass "
+            "run=Run(work_dir=...)"
         )
-    work_dir = Path(run.work_dir)
-    if (work_dir / FILE_NAME).exists() and not Workspace(work_dir).plan_file.exists():
-        raise SettingsMismatchError(
-            f"{work_dir} holds a dataset, so it cannot be the work folder of another",
-            hint="name an empty or new folder",
-        )
-    refuse_strange_folder(work_dir)  # what is made there is removed again, by name
-    with hold_workspace(work_dir, break_lock=run.break_lock) as workspace:
+    work = _work_at(run.work_dir, address, run)
+    with hold_workspace(work, break_lock=run.break_lock) as workspace:
         found = Manifest.find(address)
         if append and found is None:
             raise NotADatasetError(
@@ -327,9 +337,36 @@ def open_remote_target(
         try:
             yield target
         finally:
-            if not workspace.plan_file.exists():
+            if not workspace.has(PLAN):
                 with suppress(TokenmillError):
                     claim.release()
+
+
+def _work_at(work_dir: str | os.PathLike[str], address: str, run: Run) -> Workspace:
+    """Return the workspace that the user named: what is made there is removed again."""
+    if isinstance(work_dir, str) and is_remote(work_dir):
+        from tokenmill.preparation.workspace.work_bucket import BucketPlace, open_bucket
+
+        place = BucketPlace.of(work_dir, run.scratch, run.max_scratch)
+        if f"{place}/".startswith(f"{address}/") or f"{address}/".startswith(f"{place}/"):
+            raise ValueError(
+                f"work_dir is {place}, but the dataset goes to {address}: one must not be inside "
+                "the other; name another prefix for the work"
+            )
+        return open_bucket(place)
+    if run.scratch is not None or run.max_scratch is not None:
+        raise ValueError(
+            f"scratch and max_scratch are for a work_dir in a bucket, and it is {work_dir}; leave "
+            "them out"
+        )
+    folder = Path(work_dir)
+    if (folder / FILE_NAME).exists() and not WorkFolder(folder).has(PLAN):
+        raise SettingsMismatchError(
+            f"{folder} holds a dataset, so it cannot be the work folder of another",
+            hint="name an empty or new folder",
+        )
+    refuse_strange_folder(folder)
+    return WorkFolder(folder)
 
 
 def resume_remote_target(plan: Plan) -> RemoteTarget:

@@ -7,21 +7,30 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tokenmill.base.address import is_hub, is_remote
-from tokenmill.base.atomic import make_folder, replace_folder
+from tokenmill.base.atomic import replace_folder
 from tokenmill.base.descriptors import rename
 from tokenmill.base.hashing import regular
-from tokenmill.base.lock import hold_lock, is_held
+from tokenmill.base.lock import is_held
 from tokenmill.base.signals import RESUME_HINT, stop_on_signals
-from tokenmill.errors import LockedError, PrepareError, SettingsMismatchError, TokenmillError
+from tokenmill.errors import (
+    DownloadError,
+    LockedError,
+    PrepareError,
+    SettingsMismatchError,
+    TokenmillError,
+)
 from tokenmill.preparation.planning.settings import Run, Settings
-from tokenmill.preparation.workspace.work_folder import Workspace, is_ours, refuse_link
+from tokenmill.preparation.workspace.work_folder import WorkFolder, is_ours, refuse_link
+from tokenmill.preparation.workspace.workspace import PLAN, Workspace
 from tokenmill.shards.manifest import FILE_NAME, Manifest
 from tokenmill.text.inputs.open_input import Source
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FAILING = (errno.EIO, errno.EROFS, errno.ESTALE)  # a disk that fails is often made read-only
+AnyWorkspace = TypeVar("AnyWorkspace", bound=Workspace)
 
 
 class Swap:
@@ -39,13 +48,13 @@ class Swap:
     def swap(self) -> None:
         shutil.rmtree(self.old, ignore_errors=True)
         replace_folder(self.new, self.out_dir, self.old)
-        Workspace(self.out_dir).remove()
+        WorkFolder(self.out_dir).remove()
 
     def recover(self) -> None:
         """Finish a swap that was cut short."""
         if not self.old.exists():
             return
-        if any(is_held(Workspace(folder).lock_file) for folder in (self.new, self.out_dir)):
+        if any(is_held(WorkFolder(folder).lock_file) for folder in (self.new, self.out_dir)):
             return
         if self.out_dir.exists():
             shutil.rmtree(self.old, ignore_errors=True)
@@ -134,6 +143,11 @@ def open_target(
         return
     if is_hub(out_dir):
         raise ValueError(f"{out_dir} can only be read; write to a folder, then upload it")
+    if run.scratch is not None or run.max_scratch is not None:
+        raise ValueError(
+            "scratch and max_scratch are for a dataset that goes to a bucket, with work_dir in a "
+            "bucket; leave them out"
+        )
     if run.work_dir is not None:
         raise ValueError(
             f"work_dir is {os.fspath(run.work_dir)}, but the work on a dataset in a folder is done "
@@ -146,10 +160,10 @@ def open_target(
         Manifest.load(out)
     else:
         refuse_strange_folder(out)
-    if overwrite and is_held(Workspace(out).lock_file) and not run.break_lock:
+    if overwrite and is_held(WorkFolder(out).lock_file) and not run.break_lock:
         raise LockedError(f"{out} is being written by another process", hint="wait for it to end")
     folder = refuse_link(swap.new) if overwrite else out
-    with hold_workspace(folder, break_lock=run.break_lock) as workspace:
+    with hold_workspace(WorkFolder(folder), break_lock=run.break_lock) as workspace:
         if overwrite:
             yield Target(out, workspace, None, swap=swap)
         else:
@@ -158,24 +172,26 @@ def open_target(
 
 
 @contextmanager
-def hold_workspace(folder: Path, *, break_lock: bool) -> Iterator[Workspace]:
+def hold_workspace(workspace: AnyWorkspace, *, break_lock: bool) -> Iterator[AnyWorkspace]:
     """Make and lock the workspace, explain a bad disk, leave nothing where nothing was started."""
-    workspace = Workspace(folder)
+    folder = workspace.out_dir
     existed = folder.exists()
     with ExitStack() as held:
         held.enter_context(stop_on_signals())
         try:
-            make_folder(workspace.root)
-            held.enter_context(hold_lock(workspace.lock_file, break_lock=break_lock))
+            held.enter_context(workspace.lock(break_lock=break_lock))
         except OSError as error:
             raise TokenmillError(
                 f"cannot write to {folder}: {error.strerror}", hint="nothing was tokenized yet"
             ) from error
         held.enter_context(explain_bad_disk(folder))
+        is_begun = True
         try:
             yield workspace
         finally:
-            if workspace.root.exists() and not workspace.plan_file.exists():
+            with suppress(DownloadError):  # a store that fails must not hide what went wrong
+                is_begun = workspace.has(PLAN)
+            if not is_begun:
                 workspace.remove()
                 if not existed:
                     with suppress(OSError):

@@ -1,80 +1,112 @@
-"""The folder `.preparation/` inside the output: everything that is needed to resume.
+"""The folder `.preparation/` inside the output: a workspace on a disk that all machines see.
 
-CONTRIBUTING.md lists its files. A task is a function of the output folder, its number and a few
-small values. It writes under a temporary name, renames, then leaves its receipt: it can be killed
-anywhere, run twice, or run by two machines together, and the result is the same.
+CONTRIBUTING.md lists its files. A file is written under a temporary name, then renamed.
 """
 
 import functools
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import IO, Any
 
 import numpy as np
 
-from tokenmill.base.atomic import is_temporary, keep, remove, sync_file
+from tokenmill.base.atomic import (
+    is_temporary,
+    keep,
+    make_folder,
+    new_file,
+    remove,
+    sync_file,
+)
 from tokenmill.base.descriptors import open_descriptor, write_at
 from tokenmill.base.hashing import hash_file, regular
-from tokenmill.base.human import one_line
+from tokenmill.base.lock import hold_lock, refuse_locked
 from tokenmill.base.system import boot_id
 from tokenmill.errors import FormatError, PrepareError
 from tokenmill.preparation.workspace.receipt_log import RECEIPTS, Receipt, ReceiptLogs, add_receipt
+from tokenmill.preparation.workspace.workspace import (
+    CLAIM,
+    PLAN,
+    SizesAndHashes,
+    StoredFile,
+    Workspace,
+)
 from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER
 
-STANDARD_INPUT = "standard-input"
 _OUR_MANIFEST = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"%s"' % FORMAT.encode())
 WORTH_KEEPING_BYTES = 64 << 20
 """Cleaned text, hashes and ids of a preparation of other settings that are not thrown away."""
-Loaded = TypeVar("Loaded")
-SizesAndHashes = dict[str, tuple[int, str]]
-"""Of files, by name."""
 
 
-class Workspace:
-    """Paths and receipts of one preparation."""
+class WorkFolder(Workspace):
+    """The folder `.preparation/` in the output, on a disk that all machines see."""
 
     def __init__(self, out_dir: str | Path) -> None:
         self.out_dir = Path(out_dir)
-        self.root = refuse_link(self.out_dir / PREPARATION_FOLDER)
-        self.plan_file = self.root / "plan.json"
+        self.root = self.spool = refuse_link(self.out_dir / PREPARATION_FOLDER)
+        self.name = str(self.root)
+        self.title = str(self.out_dir)
         self.lock_file = self.root / "lock"
-        self.failed_file = self.root / "failed"
-        self.published_file = self.root / "published"
-        self.claim_file = self.root / "claim"
-        self.hub_file = self.root / "hub-commits.json"
         self._shared_file = self.root / "shared"
         self._under_way = self.root / "under-way"  # eight bytes per unit
 
+    @property
+    def place(self) -> str:  # type: ignore[override]
+        return str(self.out_dir.absolute())
+
+    @property
+    def must_see(self) -> str:
+        return os.path.join(self.place, PREPARATION_FOLDER, PLAN)
+
     def holds(self, path: str) -> bool:
-        """Return True if this input is a file in the workspace: standard input."""
         return os.path.dirname(path) == os.path.abspath(self.root)
+
+    def has(self, file: str) -> bool:
+        return os.path.exists(self.root / file)
+
+    def read(self, file: str) -> bytes:
+        return (self.root / file).read_bytes()
+
+    def keep(self, file: str, data: bytes) -> None:
+        keep(self.root / file, data)
+
+    def drop(self, file: str) -> None:
+        (self.root / file).unlink(missing_ok=True)
+
+    def version(self, file: str) -> Hashable:
+        path = os.path.join(self.root, file)
+        stat = os.stat(path)
+        return stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size
 
     def path(self, stage: str, name: str) -> Path:
         """Path of a file of a stage, such as `units/12.0.tokens`."""
         return self.root / stage / name
 
+    def new(self, stage: str, name: str) -> AbstractContextManager[IO[bytes]]:
+        return new_file(self.root / stage / name)
+
+    def open(self, stage: str, name: str, *, whole: bool = False) -> IO[bytes]:
+        return open(self.root / stage / name, "rb")
+
+    def array(
+        self, stage: str, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> np.ndarray:
+        return np.memmap(self.root / stage / name, dtype, mode="r", shape=shape)
+
+    def stored(self, stage: str, name: str) -> StoredFile:
+        path = self.root / stage / name
+        about = path.stat()
+        return StoredFile(str(path), about.st_size, about.st_mtime_ns)
+
     def logs(self, stage: str) -> ReceiptLogs:
-        """All receipts of a stage; `receipt` also looks at the files that one names."""
-        return _logs_in(str(self.root / RECEIPTS / stage))
+        return _logs_in(f"{self.name}/{RECEIPTS}/{stage}")
 
-    def receipts(self, stage: str, names: Iterable[str]) -> Iterator[Receipt]:
-        """Return the receipts of finished tasks in this order, read when they are asked for."""
-        logs = self.logs(stage)
-        logs.refresh()
-        return logs.in_order(list(names))
-
-    def receipt(self, stage: str, name: str) -> Receipt | None:
-        """Return the receipt of a finished task, or None if its files are gone or cut short."""
-        receipt = self.logs(stage).get(name)
-        return receipt if receipt is not None and self._has_files(stage, receipt) else None
-
-    def _has_files(self, stage: str, receipt: Receipt, *, hashed: bool = False) -> bool:
-        """Return True if the files of a task have the sizes in its receipt, and the hashes."""
-        folder = str(self.root / stage)
+    def has_files(self, stage: str, receipt: Receipt, *, hashed: bool = False) -> bool:
+        folder = f"{self.name}/{stage}"
         try:
             for file, (size, known) in receipt["files"].items():
                 path = f"{folder}/{file}"
@@ -87,7 +119,6 @@ class Workspace:
     def leave_receipt(
         self, stage: str, name: str, files: list[str] | SizesAndHashes, facts: dict[str, Any]
     ) -> Receipt:
-        """Record that a task is done; its files must be in place already."""
         self.path(stage, "").mkdir(parents=True, exist_ok=True)  # files may be named through it
         if isinstance(files, list):
             paths = {file: self.path(stage, file) for file in files}
@@ -100,7 +131,7 @@ class Workspace:
         return receipt
 
     def noting(self, unit: int, chunks: Iterable[Any]) -> Iterator[Any]:
-        """Yield the chunks of a unit; each is noted, for progress, when the next is asked for."""
+        """Yield the chunks of a unit; each is noted when the next is asked for."""
         num_bytes = 0
         file = open_descriptor(self._under_way, os.O_WRONLY | os.O_CREAT)
         try:
@@ -112,7 +143,6 @@ class Workspace:
             os.close(file)
 
     def bytes_noted(self, but: Iterable[int]) -> int:
-        """Return the bytes read of all units of the running stage but the finished ones."""
         try:
             read = np.fromfile(self._under_way, "<u8")
         except FileNotFoundError:
@@ -121,8 +151,23 @@ class Workspace:
         return int(read.sum())
 
     def forget_noted(self) -> None:
-        """Start to count the bytes of another stage."""
         self._under_way.unlink(missing_ok=True)
+
+    @contextmanager
+    def lock(self, *, break_lock: bool) -> Iterator[None]:
+        make_folder(self.root)
+        with hold_lock(self.lock_file, break_lock=break_lock):
+            yield
+
+    def refuse_locked(self) -> None:
+        refuse_locked(self.lock_file)
+
+    def free_bytes(self) -> int | None:
+        return shutil.disk_usage(self.root).free
+
+    def used_bytes(self, *, with_dataset: bool) -> int:
+        folder = self.out_dir if with_dataset else self.root
+        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
     def share(self) -> None:
         """Let several machines work here: from now on, receipts are left for synced files only.
@@ -134,7 +179,6 @@ class Workspace:
             keep(self._shared_file, b"")
 
     def take_up(self) -> None:
-        """Check what an earlier run left, before the work continues."""
         self.clean_temporary()
         self._distrust_after_reboot()
 
@@ -154,34 +198,28 @@ class Workspace:
             wrong = {
                 name
                 for name, receipt in logs.items()
-                if not self._has_files(folder.name, receipt, hashed=True)
+                if not self.has_files(folder.name, receipt, hashed=True)
             }
             if wrong:
                 logs.remove(wrong)
         stamp.write_bytes(this_boot)
 
     def clean_temporary(self) -> None:
-        """Remove what killed tasks left half written."""
-        for path in self.out_dir.rglob(".*.tmp"):
-            if is_temporary(path.name):
-                path.unlink(missing_ok=True)
+        for folder, _, names in os.walk(self.out_dir):
+            for name in names:
+                if name.endswith(".tmp") and is_temporary(name):
+                    Path(folder, name).unlink(missing_ok=True)
 
     def is_worth_keeping(self, but: Iterable[str] = ()) -> bool:
-        """Return True if more than a moment's work is here, `but` for these files, or is shared."""
         if self._shared_file.exists() or (self.root / "parts.json").exists():
             return True  # and after joining, there may be shards
         kept = {self.root / name for name in but}
         files = [path for path in self.root.rglob("*") if path.is_file() and path not in kept]
         return sum(path.stat().st_size for path in files) >= WORTH_KEEPING_BYTES
 
-    def forget(self) -> None:
-        """Take the plan back: then there is nothing to resume."""
-        self.plan_file.unlink(missing_ok=True)
-
     def clear(self, keep: Iterable[str] = (), *, shards: bool = False) -> None:
-        """Remove all that was done; but not the lock, nor the files to be kept."""
         _logs_in.cache_clear()
-        kept = {self.lock_file.name, self.claim_file.name, *keep}
+        kept = {self.lock_file.name, CLAIM, *keep}
         for path in self.root.iterdir():
             if path.name not in kept:
                 remove(path)
@@ -225,41 +263,11 @@ def is_ours(folder: str | os.PathLike[str]) -> bool:
 
 
 @functools.lru_cache(maxsize=32)
+def open_folder(out_dir: str | Path) -> WorkFolder:
+    """Return the work folder in an output folder: the same one in a process."""
+    return WorkFolder(out_dir)
+
+
+@functools.lru_cache(maxsize=32)
 def _logs_in(folder: str) -> ReceiptLogs:
     return ReceiptLogs(Path(folder))
-
-
-class ReadOnce(Generic[Loaded]):
-    """Reads a file of the workspace of an output folder: once per process, or when it changed."""
-
-    def __init__(self, file: str, load: Callable[[Path], Loaded]) -> None:
-        self._file = file
-        self._load = load
-        self._known: tuple[tuple[int, ...], Loaded] | None = None
-
-    def __call__(self, out_dir: str | Path) -> Loaded:
-        path = Path(out_dir, PREPARATION_FOLDER, self._file)
-        version = _version(path)
-        if self._known is None or self._known[0] != version:
-            try:
-                self._known = version, self._load(path)
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
-                raise PrepareError(
-                    f"{path} is damaged: {one_line(repr(error)[:200])}",
-                    hint=f"remove {path.parent}, then the same command starts again",
-                ) from error
-        return self._known[1]
-
-    def remember(self, out_dir: str | Path, value: Loaded) -> None:
-        """Note that the file was just written, and reading it would give this value."""
-        self._known = _version(Path(out_dir, PREPARATION_FOLDER, self._file)), value
-
-
-def _version(path: Path) -> tuple[int, ...]:
-    stat = os.stat(path)
-    return stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
-def read_once(file: str) -> Callable[[Callable[[Path], Loaded]], ReadOnce[Loaded]]:
-    """Make a function that reads this file a `ReadOnce`."""
-    return lambda load: ReadOnce(file, load)

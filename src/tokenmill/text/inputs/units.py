@@ -20,6 +20,8 @@ _UNPACKED = 32  # times the size of a compressed file, or more, but seldom
 _UNPACKED_OF_TEXT = 4  # the same of text
 _LARGE_SHARE = 16
 _ENOUGH_UNITS = 16
+_MOST_UNITS = 1 << 14  # where units are of more than `unit_bytes`: above 550 GB
+_USUAL_BYTES = 32 << 20
 _LEAST_BYTES = 8 << 20  # of a unit; smaller ones cost more than they help
 
 
@@ -41,10 +43,14 @@ class Unit:
 
 
 def choose_unit_bytes(sources: Sequence[Source], most: int) -> int:
-    """Return `most`, or less for little text: some sixteen units keep all workers busy."""
+    """Return `most`, or less for little text: some sixteen units keep all workers busy.
+
+    Or more, so that there are at most `_MOST_UNITS`: each partition of a search reads all units.
+    """
     packed = sum(source.size for source in sources if source.compression)
     text = sum(source.size for source in sources) + (_UNPACKED_OF_TEXT - 1) * packed
-    return min(most, max(_LEAST_BYTES, text // _ENOUGH_UNITS))
+    usual = min(most, max(_LEAST_BYTES, text // _ENOUGH_UNITS))
+    return usual if most < _USUAL_BYTES else max(usual, text // _MOST_UNITS)
 
 
 def cut_into_units(

@@ -1,0 +1,214 @@
+"""Promise: a preparation whose work is in a bucket makes the same bytes as one in a folder."""
+
+import os
+import pickle
+import random
+import shutil
+import signal
+import sys
+import time
+import traceback
+
+import flat
+import orjson
+import pytest
+from small_corpus import files_of, write_corpus
+from stores.proxy import Proxy
+from stores.servers import objects_of
+
+from tokenmill.errors import LockedError, SettingsMismatchError
+from tokenmill.executors.numbered import JobPart
+from tokenmill.preparation import Run, jobs
+from tokenmill.preparation.workspace import lease
+from tokenmill.preparation.workspace.work_bucket import BucketPlace, WorkBucket
+from tokenmill.stores import objects
+
+SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 40_000}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    write_corpus(folder / "corpus", documents=150)
+    return folder / "corpus"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"dedup": "lines"},
+        {"dedup": "documents", "compress": "zstd:1"},
+        {"clean": True, "dedup": "lines", "val_fraction": 0},
+        {"dedup": "none", "tokenizer": "chars"},
+    ],
+    ids=str,
+)
+def test_the_bytes_are_those_of_a_folder_and_nothing_is_left(corpus, bucket, tmp_path, settings):
+    settings = {**SETTINGS, **settings}
+    flat.prepare(corpus, tmp_path / "expected", workers=1, **settings)
+
+    where = {"work_dir": f"{bucket}/work", "scratch": tmp_path / "scratch", "workers": 1}
+    flat.prepare(corpus, f"{bucket}/data", **where, **settings)
+
+    assert objects_of(f"{bucket}/data") == files_of(tmp_path / "expected")
+    assert objects.list_below(f"{bucket}/work") == []
+    assert [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()] == []
+
+
+def in_a_process(function, *args, **options):
+    """Call a function in a process that was forked before any request; return its exit code."""
+    return os.waitstatus_to_exitcode(os.waitpid(start(function, *args, **options), 0)[1])
+
+
+def start(function, *args, **options):
+    """The same, without waiting: its id. Forked processes start at once; this one asks no store."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        function(*args, **options)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def check(bucket, expected):
+    """The dataset has these bytes, and the work is gone."""
+    assert objects_of(f"{bucket}/data") == expected
+    assert objects.list_below(f"{bucket}/work") == []
+
+
+def work_with_kills(corpus, bucket, tmp_path, expected, chance, workers, kills, **settings):
+    """plan, `workers` parts of which some are killed, finish; each with scratch of its own."""
+    where = {"work_dir": f"{bucket}/work", "scratch": tmp_path / "plan"}
+    assert in_a_process(flat.plan, corpus, f"{bucket}/data", **where, **settings) == 0
+    pids = [
+        start(
+            jobs.work,
+            f"{bucket}/work",
+            JobPart(number, workers),
+            wait=2,
+            scratch=tmp_path / str(number),
+        )
+        for number in range(workers)
+    ]
+    doomed = set(chance.sample(pids, kills))
+    for pid in doomed:
+        time.sleep(chance.uniform(0, 1.5))
+        os.kill(pid, signal.SIGKILL)
+    ended = [os.waitpid(pid, 0)[1] for pid in pids if pid not in doomed]
+    for pid in doomed:
+        os.waitpid(pid, 0)
+    assert set(ended) == {0}
+    last = Run(scratch=tmp_path / "last")
+    assert in_a_process(jobs.finish, f"{bucket}/work", workers=1, run=last) == 0
+    assert in_a_process(check, bucket, expected) == 0
+
+
+LONG = pytest.mark.skipif(
+    "TOKENMILL_CLUSTER" not in os.environ, reason="takes minutes: set TOKENMILL_CLUSTER=1"
+)
+
+
+@pytest.mark.parametrize("repeat", [0, *(pytest.param(n, marks=LONG) for n in range(1, 20))])
+def test_workers_killed_at_random_change_no_byte(repeat, corpus, bucket, tmp_path):
+    chance = random.Random(repeat)
+    settings = {**SETTINGS, "dedup": chance.choice(["lines", "documents"])}
+    settings["compress"] = chance.choice(["zstd:1", None])
+    flat.prepare(corpus, tmp_path / "expected", workers=1, **settings)
+    expected = files_of(tmp_path / "expected")
+    workers, kills = (8, 3) if repeat else (4, 2)
+
+    work_with_kills(corpus, bucket, tmp_path, expected, chance, workers, kills, **settings)
+
+
+def test_a_store_that_fails_changes_no_byte(corpus, bucket, tmp_path, moto_port, endpoint, repeats):
+    """Five of a hundred requests are answered 503, and one connection of a hundred breaks."""
+    chance = random.Random(3)
+    faults = ["503"] * 5 + ["cut"] + [None] * 94
+    settings = {**SETTINGS, "dedup": "lines", "compress": "zstd:1", "workers": 1}
+    flat.prepare(corpus, tmp_path / "expected", **settings)
+
+    with Proxy(moto_port, lambda request: chance.choice(faults)) as proxy:
+        endpoint(proxy.address)
+        where = {"work_dir": f"{bucket}/work", "scratch": tmp_path / "scratch"}
+        assert in_a_process(flat.prepare, corpus, f"{bucket}/data", **where, **settings) == 0
+        assert len(proxy.requests) > 200
+    endpoint()
+
+    assert in_a_process(check, bucket, files_of(tmp_path / "expected")) == 0
+
+
+def test_of_two_drivers_one_is_refused_by_name(corpus, bucket, tmp_path):
+    where = {"scratch": tmp_path / "scratch", "workers": 1, **SETTINGS}
+    with (
+        lease.hold_lease(f"{bucket}/work/lease", f"{bucket}/work", break_lock=False),
+        pytest.raises(LockedError, match=rf"is being written by process {os.getpid()} on "),
+    ):
+        flat.prepare(corpus, f"{bucket}/data", work_dir=f"{bucket}/work", **where)
+    assert objects.list_below(bucket) == []
+
+
+def test_a_lease_ends_with_its_process_or_without_a_sign_of_life(bucket, monkeypatch):
+    address = f"{bucket}/work/lease"
+    dead = {"host": "elsewhere", "pid": 7, "started": "1"}
+    objects.put(address, orjson.dumps(dead))
+    with pytest.raises(LockedError, match="by process 7 on elsewhere"):
+        lease.refuse_leased(address, "it")
+    with pytest.raises(LockedError), lease.hold_lease(address, "it", break_lock=False):
+        pass
+    with lease.hold_lease(address, "it", break_lock=True):
+        assert orjson.loads(objects.read_all(address, at_most=1000))["pid"] == os.getpid()
+
+    objects.put(address, orjson.dumps(dead))
+    monkeypatch.setattr(lease, "SECONDS", -1.0)
+    with lease.hold_lease(address, "it", break_lock=False):
+        pass
+    assert objects.list_below(bucket) == []
+
+
+def test_scratch_is_bounded_and_its_loss_is_harmless(corpus, bucket, tmp_path, monkeypatch):
+    settings = {**SETTINGS, "dedup": "documents"}
+    flat.prepare(corpus, tmp_path / "expected", workers=1, **settings)
+    largest = []
+    make_room = WorkBucket._make_room
+
+    def watched(self, size):
+        make_room(self, size)
+        files = [path.stat().st_size for path in self._cache.iterdir()]
+        largest.append(sum(files) + size)
+        if len(largest) % 7 == 0:
+            shutil.rmtree(self._cache)
+            self._cache.mkdir()
+
+    monkeypatch.setattr(WorkBucket, "_make_room", watched)
+    where = {"work_dir": f"{bucket}/work", "scratch": tmp_path / "scratch"}
+    flat.prepare(corpus, f"{bucket}/data", **where, max_scratch=300_000, workers=1, **settings)
+
+    assert len(largest) > 14
+    assert max(largest) <= 300_000
+    check(bucket, files_of(tmp_path / "expected"))
+
+
+def test_a_prefix_that_holds_something_else_is_refused(corpus, bucket, tmp_path):
+    objects.put(f"{bucket}/work/precious.txt", b"mine")
+    where = {"work_dir": f"{bucket}/work", "scratch": tmp_path, "workers": 1}
+
+    with pytest.raises(SettingsMismatchError, match=r"holds 1 objects .* \(such as 'precious"):
+        flat.prepare(corpus, f"{bucket}/data", **where, **SETTINGS)
+    with pytest.raises(ValueError, match="one must not be inside the other"):
+        flat.prepare(corpus, f"{bucket}/work/data", **where, **SETTINGS)
+    assert objects.list_below(bucket) == [f"{bucket}/work/precious.txt"]
+
+
+def test_a_place_keeps_what_it_says_on_its_way():
+    place = BucketPlace.of("s3://bucket/work/", "/fast/disk", "3G")
+
+    there = pickle.loads(pickle.dumps(place))
+
+    assert (there, there.scratch, there.max_scratch) == ("s3://bucket/work", "/fast/disk", 3 << 30)
+    assert there.run == place.run
