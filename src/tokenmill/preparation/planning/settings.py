@@ -277,7 +277,7 @@ class Run:
     work_dir: str | os.PathLike[str] | None = None
     """Folder for the work where the dataset goes to `s3://`, `gs://` or `az://`."""
     allow_heavy_dedup: bool = False
-    """Go on where near-duplicates are more than half of the documents of a source."""
+    """Continue where near-duplicates are more than half of the documents of a source."""
     break_lock: bool = False
     """Take the output over from a machine that is gone."""
     unit_bytes: int = UNIT_BYTES
