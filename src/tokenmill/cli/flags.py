@@ -225,7 +225,7 @@ workers_option = value(
 )
 work_options = together(
     value("--max_ram", "SIZE", "Memory to stay within, such as 4G", section="Running"),
-    switch("--allow_heavy_dedup", "Go on where most of a file goes", section="Running"),
+    switch("--allow_heavy_dedup", "Continue where most of a file goes", section="Running"),
     switch("--break_lock", "Take OUT over from a machine that is gone", section="Running"),
 )
 scratch_options = together(

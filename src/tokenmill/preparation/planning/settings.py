@@ -384,7 +384,7 @@ class Run:
     max_scratch: int | str | None = None
     """Room that fetched files may take there: bytes, or text such as "20G"; by default 8 GiB."""
     allow_heavy_dedup: bool = False
-    """Go on where near-duplicates are more than half of the documents of a source."""
+    """Continue where near-duplicates are more than half of the documents of a source."""
     break_lock: bool = False
     """Take the output over from a machine that is gone."""
     unit_bytes: int = UNIT_BYTES

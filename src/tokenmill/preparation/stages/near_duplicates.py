@@ -136,8 +136,8 @@ def _leave_bands(
 def in_runs(positions: np.ndarray, lengths: np.ndarray, most: int) -> Iterator[np.ndarray]:
     """Yield some positions after the other, of about `most` tokens together."""
     ends = np.cumsum(lengths[positions])
-    cuts = np.searchsorted(ends, np.arange(most, int(ends[-1]), most)) + 1 if len(ends) else []
-    for start, stop in pairwise(np.unique([0, *cuts, len(positions)]).tolist()):
+    cuts = np.searchsorted(ends, np.arange(most, int(ends[-1]) if len(ends) else 0, most)) + 1
+    for start, stop in pairwise(np.unique([0, *cuts.tolist(), len(positions)]).tolist()):
         yield positions[start:stop]
 
 

@@ -1,8 +1,8 @@
 """The items of test sets: questions and answers from files of JSON lines.
 
-A passage is one text of an item: its question, or its answer. Which fields these are is told by
-their names, or by the user. Options to choose from are not looked for unless they are named: `none
-of the above` is in many documents. A passage of fewer than five words is not looked for either.
+A passage is one text of an item: its question, or its answer. Which fields these are is detected by
+their names, or said by the user. Options to choose from are not looked for unless they are named:
+`none of the above` is in many documents. A passage of fewer than five words is not looked for.
 """
 
 import glob
@@ -42,8 +42,8 @@ def name_sets(files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) 
     if isinstance(files, str) and "@" in files and not os.path.exists(files):
         return files  # named before
     given = [files] if isinstance(files, str | os.PathLike) else files
-    found = [path for pattern in map(os.fspath, given) for path in _matches(pattern)]
-    names = []
+    found = [path for pattern in given for path in _matches(os.fspath(pattern))]
+    names: list[str] = []
     for path in dict.fromkeys(found):
         name = f"{path.name}@{xxhash.xxh3_64_hexdigest(path.read_bytes())}"
         if any(other.partition("@")[0] == path.name for other in names):

@@ -24,7 +24,8 @@ def _positions(pairs: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     width = int(pairs[:, 1].max(initial=0)) + 1
     of_wanted = first.searchsorted(wanted[:, 0])
     keys = of_pair.reshape(-1) * width + pairs[:, 1]
-    return keys.searchsorted(of_wanted * width + wanted[:, 1])
+    positions: np.ndarray = keys.searchsorted(of_wanted * width + wanted[:, 1])
+    return positions
 
 
 def _says_more(known: KnownRuns, is_common: np.ndarray) -> np.ndarray:

@@ -79,8 +79,8 @@ class KnownRuns:
     def from_bytes(cls, data: bytes) -> "KnownRuns":
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             words = [line.split() for line in file["words"].tobytes().split(b"\n")]
-            names = ("hashes", "starts", "passages", "positions")
-            return cls(int(file["width"]), *(file[name] for name in names), words)
+            arrays = {name: file[name] for name in ("hashes", "starts", "passages", "positions")}
+            return cls(width=int(file["width"]), words=words, **arrays)
 
     def find(self, texts: list[bytes]) -> np.ndarray:
         """Return hits, (n, 3) int64: the text, the number of its first word, and the run."""

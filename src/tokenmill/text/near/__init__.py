@@ -1,1 +1,3 @@
-"""Near-duplicates: word_runs.py (what is compared), sketch.py, candidates.py, choose.py (what goes)."""
+"""Near-duplicates: what is compared (word_runs.py), with what (sketch.py, candidates.py), what goes
+(choose.py).
+"""
