@@ -18,8 +18,8 @@ from tokenmill.errors import SettingsMismatchError
 # Changing one of these makes another run; all others may change between stop and resume.
 SHAPES_THE_RUN = (
     "n_layer", "n_head", "n_embd", "block_size", "dropout", "vocab_size", "tokenizer",
-    "documents", "where", "weights", "order", "rows", "begin_token", "long", "fim_rate", "fim_spm_rate",
-    "fim_ids", "drop_rate", "replace_rate", "global_batch_size", "learning_rate",
+    "documents", "where", "weights", "order", "rows", "begin_token", "long", "fim_rate",
+    "fim_spm_rate", "fim_ids", "drop_rate", "replace_rate", "global_batch_size", "learning_rate",
     "min_learning_rate", "warmup_iters", "decay_iters", "weight_decay", "beta1", "beta2",
     "grad_clip", "seed",
 )  # fmt: skip

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tokenmill.base.atomic import keep
 from tokenmill.base.human import one_line
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.settings import Settings

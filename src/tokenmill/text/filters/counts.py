@@ -42,9 +42,11 @@ def num_words(batch: Batch, which: np.ndarray) -> np.ndarray:
         texts = [batch.whole[batch.starts[n] : batch.ends[n]] for n in which.tolist()]
         return num_words(Batch.of(texts), np.arange(len(texts)))
     if kernel.compiled is None:
-        return np.array([len(words) for _, words in words_of(batch)], np.int64)[which]
+        counts = np.array([len(words) for _, words in words_of(batch)], np.int64)
+        return counts[which]
     stops = np.frombuffer(split_batch(batch)[1], np.int64)
-    return np.diff(stops, prepend=0)[which]
+    counts = np.diff(stops, prepend=0)
+    return counts[which]
 
 
 def split_batch(batch: Batch) -> tuple[bytes, bytes]:
