@@ -42,11 +42,11 @@ def num_words(batch: Batch, which: np.ndarray) -> np.ndarray:
         texts = [batch.whole[batch.starts[n] : batch.ends[n]] for n in which.tolist()]
         return num_words(Batch.of(texts), np.arange(len(texts)))
     if kernel.compiled is None:
-        counts = np.array([len(words) for _, words in words_of(batch)], np.int64)
-        return counts[which]
+        every = [len(words) for _, words in words_of(batch)]
+        return np.array([every[number] for number in which.tolist()], np.int64)
     stops = np.frombuffer(split_batch(batch)[1], np.int64)
-    counts = np.diff(stops, prepend=0)
-    return counts[which]
+    counts: np.ndarray = np.diff(stops, prepend=0)[which]
+    return counts
 
 
 def split_batch(batch: Batch) -> tuple[bytes, bytes]:
