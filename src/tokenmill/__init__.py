@@ -6,9 +6,10 @@ files --> text/ --> tokens/ --> shards/ --> (disk)        preparation/prepare.py
  formats/ --> reading/ --> dataset.py --> order/ --> batches/ --> torch, lightning, train
 (anyone's files)                        (integers only)       batches/loader.py has this half
 
-conversion/, hub/ and look/ use both halves; edits/ and augment/ change what is served; compat/ has
-names that scripts use, trainers/ fits other trainers; executors/ run tasks anywhere, stores/ reads
-and writes buckets. cli/, pages/ and metrics show all of it; kernel/, base/ and errors.py are below.
+conversion/, forgetting/, hub/ and look/ use both halves; edits/ and augment/ change what is served;
+compat/ has names that scripts use, trainers/ fits other trainers; executors/ run tasks anywhere,
+stores/ reads and writes buckets. cli/, pages/ and metrics show all of it; kernel/, base/ and
+errors.py are below.
 """
 
 import importlib
@@ -60,7 +61,8 @@ _HOME_OF = {
 }
 __all__ = sorted([*_HOME_OF, "__version__"])
 _NAME_THERE = {"load_tokenizer": "load"}  # in a module that says the rest
-_PUBLIC_ROOMS = ("augment", "compat", "edits", "errors", "metrics", "preparation", "torch", "train")
+_PUBLIC_ROOMS = ("augment", "compat", "edits", "errors", "forgetting", "metrics", "preparation")
+_PUBLIC_ROOMS += ("torch", "train")
 
 
 def __getattr__(name: str) -> object:

@@ -348,6 +348,11 @@ class TokenDataset(TokenAxis):
             return None
 
     @property
+    def has_forgotten(self) -> bool:
+        """True if documents were forgotten: end-of-text ids are then inside of documents, too."""
+        return "forgotten" in self.details
+
+    @property
     def stated_vocab_size(self) -> int | None:
         """The size of the vocabulary, if it is known without loading a tokenizer."""
         of_tokenizer = getattr(self._loaded or self._tokenizer, "vocab_size", None)

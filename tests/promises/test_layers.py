@@ -52,9 +52,11 @@ MAY_IMPORT = {
     "hub": {"shards", "dataset", "stores"},
     "look": {"text", "tokens", "shards", "formats", "dataset", "batches", "hub"},
     "pages": {"look", "dataset", "batches", "edits"},
+    # A certificate says which runs had trained on what is forgotten.
+    "forgetting": {"reading", "shards", "dataset", "conversion", "look", "train"},
     "cli": {
         *("text", "tokens", "dataset", "batches", "edits", "torch", "train", "executors"),
-        *("preparation", "conversion", "hub", "look", "pages"),
+        *("preparation", "conversion", "forgetting", "hub", "look", "pages"),
     },
 }
 # Modules that import stores when they are imported: they are for addresses themselves.
@@ -74,6 +76,8 @@ FEATURES = (
         "trainers",
         "formats.hf",
         "conversion",
+        "forgetting",
+        "shards.forgotten",
         "batches.mixture",
         "order.mixture_order",
         "reading.frames",

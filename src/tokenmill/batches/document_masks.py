@@ -158,7 +158,7 @@ class FindByIndex:
         self._datasets = {
             source: data
             for source, data in enumerate(datasets)
-            if data.end_of_text_id is None or (len(data.shard_starts) > 2 and data.has_index)
+            if _asks_for_all(data) or (len(data.shard_starts) > 2 and data.has_index)
         }
         self._latest: tuple[Located, np.ndarray] | None = None
 
@@ -179,7 +179,7 @@ class FindByIndex:
         for source, data in self._datasets.items():
             rows = np.flatnonzero(located.spans.source == source)
             starts = located.spans.start[rows]
-            if data.end_of_text_id is not None:
+            if not _asks_for_all(data):
                 next_edges = data.shard_starts[data.shard_starts.searchsorted(starts, "right")]
                 across = next_edges < starts + length
                 rows = rows[across]
@@ -187,3 +187,8 @@ class FindByIndex:
             which, ends = data.document_ends_in_rows(starts, length)
             found.append(rows[which] * length + ends - starts[which])
         return np.sort(np.concatenate(found), kind="stable")
+
+
+def _asks_for_all(data: TokenDataset) -> bool:
+    """Return True if only the index says where documents are."""
+    return data.end_of_text_id is None or data.has_forgotten

@@ -17,7 +17,7 @@ class IdCheck:
         self._data = data
         self._dtype = np.dtype(form.dtype)
         self._vocab_size = form.vocab_size
-        self.end_of_text = data.end_of_text_id
+        self.end_of_text = None if data.has_forgotten else data.end_of_text_id
         self.comes_before = data.end_of_text_comes == "before"
         # Seen as unsigned, an id below 0 is huge: one look for the largest finds it as well.
         self.largest = int(np.iinfo(f"u{data.dtype.itemsize}").max)

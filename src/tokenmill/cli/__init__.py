@@ -26,6 +26,7 @@ COMMANDS = {
         "upload": "Push a dataset to the Hugging Face hub",
         "retokenize": "Decode a dataset and encode it with another tokenizer",
         "convert": "Copy a dataset from or to another project's format",
+        "forget": "Overwrite documents of a dataset, and certify it",
     },
     "Look at a dataset": {
         "inspect": "Print what a dataset holds and how it was made",

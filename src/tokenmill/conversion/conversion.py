@@ -246,6 +246,8 @@ class Conversion:
                 )
             if not data.knows_documents and self.to.is_indexed and stop == whole.num_tokens:
                 ends = np.array([len(ids)])
+            if data.has_forgotten and self.to.keeps_facts:
+                _refuse_forgotten(data, ids, ends, start)
             if self.to.documents_by_id and data.knows_documents:
                 ids, ends = self._known_by_id(ids, ends, data, start)
             yield _fitting(ids, self.dtype, start), ends
@@ -334,6 +336,17 @@ def _check_begin_tokens(data: TokenDataset, ids: np.ndarray, ends: np.ndarray, s
             f"the document at token {start + int(without[0]):,} of {data.path} does not begin with "
             f"the begin token {data.begin_token_id}",
             hint="name the id that all documents begin with, or leave begin_token out",
+        )
+
+
+def _refuse_forgotten(data: TokenDataset, ids: np.ndarray, ends: np.ndarray, start: int) -> None:
+    """Refuse documents that were forgotten: what is written could not prove what it lacks."""
+    inside = np.setdiff1d(np.flatnonzero(ids == data.end_of_text_id) + 1, ends)
+    if len(inside):
+        raise FormatError(
+            f"the document at token {start + int(inside[0]) - 1:,} of {data.path} was forgotten",
+            hint='leave such documents out, where there are facts by where="source IS NOT NULL"; '
+            "compress and decompress alone keep the dataset as it is, with its record",
         )
 
 

@@ -119,6 +119,7 @@ def convert(
 def new_folder(target: Path) -> Iterator[Path]:
     """Yield an empty folder, for this process alone, that takes the place of `target` at the end.
 
+    If it is still empty then, nothing changes.
     After an error nothing of it is left. What a killed conversion left is removed by the next one;
     a dataset that it had moved aside, to replace it, is moved back first.
     """
@@ -142,7 +143,8 @@ def new_folder(target: Path) -> Iterator[Path]:
             new.mkdir()
             try:
                 yield new
-                replace_folder(new, target, replaced)
+                if any(new.iterdir()):
+                    replace_folder(new, target, replaced)
             finally:
                 with suppress(OSError):
                     clear()

@@ -93,6 +93,7 @@ def describe(
                 shard.num_bytes,
                 ends=folder.ends(folder.path(ends.file, ends.num_bytes), shard.ends),
                 hashes=ManifestHashes(shard.xxh3_128, shard.ends.xxh3_128),
+                former=shard.former,
                 blocks=folder.blocks(shard),
                 split=name,
                 packed=packed(shard),
@@ -111,6 +112,8 @@ def describe(
         details["columns"] = ", ".join(f"{c.name} ({plural(c.bits, 'bit')})" for c in columns)
     if facts:
         details["facts"] = f"of {plural(sum(kept.num_documents for kept in facts), 'document')}"
+    if manifest.forgotten is not None:
+        details["forgotten"] = f"some documents, see {manifest.forgotten.file}"
     state = None
     if (stored := tokenizer.state) is not None:
         state = folder.state(folder.path(stored.file, stored.num_bytes), stored)
@@ -151,7 +154,8 @@ def _column(entry: ColumnEntry, folder: "Folder") -> ColumnFile:
     name = VERSION_FOLDER.sub("", entry.file)
     size = entry.num_bytes
     hashes = ManifestHashes(entry.xxh3_128, "")
-    file = TokenFile(path, name, np.dtype("u1"), size, size, hashes=hashes, packed=packed(entry))
+    about = {"hashes": hashes, "former": entry.former, "packed": packed(entry)}
+    file = TokenFile(path, name, np.dtype("u1"), size, size, **about)
     return ColumnFile(entry.name, entry.bits, file)
 
 

@@ -88,6 +88,8 @@ class TokenFile:
     starts[k] .. starts[k + 1] of the file, from byte bytes[k] on. None: one run."""
     hashes: ManifestHashes | None = None
     """What a manifest of ours promises; None without one."""
+    former: str | None = None
+    """The hash of its tokens before some were forgotten: the one in fingerprints."""
     stated_hash: str = ""
     """What else identifies the contents: the hash of an array in memory, or the hashes that an
     index of another project states (never compared with the bytes). Empty: nothing does."""
@@ -111,7 +113,10 @@ class TokenFile:
     @property
     def known_contents(self) -> str:
         """What a fingerprint takes for the contents; empty where they must be sampled."""
-        contents = self.stated_hash if self.hashes is None else "".join(self.hashes)
+        hashes = self.hashes
+        if hashes is not None and self.former is not None:
+            hashes = hashes._replace(tokens=self.former)
+        contents = self.stated_hash if hashes is None else "".join(hashes)
         return contents + "".join(column.file.known_contents for column in self.columns)
 
     def part(self, start: int, stop: int) -> "TokenFile":

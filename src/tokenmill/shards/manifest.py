@@ -49,12 +49,14 @@ _HASH_FIELD = ',\n  "xxh3_128": "%s"\n}\n'  # how a manifest ends
 
 _FILE = {"file": NAME, "bytes": COUNT, "xxh3_128": HEX128}
 _PACKABLE = {**_FILE, "packed": Maybe(_FILE)}
-_COLUMN = {"name": TEXT, "bits": COUNT_FROM_1, **_PACKABLE}
+_FORMER = Maybe(Value(lambda value: value == "" or HEX128.test(value), "32 hex digits, or none"))
+_COLUMN = {"name": TEXT, "bits": COUNT_FROM_1, **_PACKABLE, "former": _FORMER}
 _SHARD = {
     **_PACKABLE,
     "tokens": COUNT,
     "ends": {**_PACKABLE, "documents": COUNT},
     "columns": Maybe([_COLUMN]),
+    "former": _FORMER,
 }
 _FACTS = {**_FILE, "documents": COUNT}
 _SPLIT = {"tokens": COUNT, "documents": COUNT, "shards": [_SHARD], "facts": Maybe(_FACTS)}
@@ -77,6 +79,7 @@ _MANIFEST = {
     "sources": [_SOURCE],
     "sources_file": Maybe(_FILE),
     "removed": Maybe(_FILE),
+    "forgotten": Maybe(_FILE),
     "settings": OBJECT,
     "accounts": OBJECT,
     "xxh3_128": HEX128,
@@ -171,6 +174,8 @@ class ColumnEntry(NamedFile):
     num_bytes: int
     xxh3_128: str
     packed: FileEntry | None = None
+    former: str | None = None
+    """Its hash before documents were forgotten, empty if it was not there: for fingerprints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +189,8 @@ class ShardEntry(NamedFile):
     ends: EndsEntry
     packed: FileEntry | None = None
     columns: tuple[ColumnEntry, ...] | None = None
+    former: str | None = None
+    """The hash of its ids before documents were forgotten."""
 
     @property
     def contents(self) -> tuple[NamedFile, ...]:
@@ -266,6 +273,8 @@ class Manifest(Entry):
     accounts: Mapping[str, Any] = field(default_factory=dict)
     removed: FileEntry | None = None
     """Where rules left out documents: the file that lists these."""
+    forgotten: FileEntry | None = None
+    """Where documents were forgotten: the file that certifies it."""
 
     def to_bytes(self) -> bytes:
         """Return the bytes of the file: the content, with its hash as the last field."""
@@ -423,9 +432,9 @@ class Manifest(Entry):
 
     @property
     def files_beside_shards(self) -> list[NamedFile]:
-        """The stored tokenizer, the lists of sources and of removed documents, and the facts."""
+        """The stored tokenizer, the lists of sources, of removed and of forgotten documents, facts."""
         facts = [split.facts for split in self.splits.values()]
-        others = (self.tokenizer.state, self.sources_file, self.removed)
+        others = (self.tokenizer.state, self.sources_file, self.removed, self.forgotten)
         return [file for file in (*others, *facts) if file]
 
     def files(self) -> list[str]:
@@ -445,6 +454,7 @@ _PARTS: dict[str, type[Entry]] = {
     "sources": SourceEntry,
     "sources_file": FileEntry,
     "removed": FileEntry,
+    "forgotten": FileEntry,
 }
 
 
