@@ -61,8 +61,10 @@ _HOME_OF = {
 }
 __all__ = sorted([*_HOME_OF, "__version__"])
 _NAME_THERE = {"load_tokenizer": "load"}  # in a module that says the rest
-_PUBLIC_ROOMS = ("augment", "compat", "edits", "errors", "forgetting", "metrics", "preparation")
-_PUBLIC_ROOMS += ("torch", "train")
+_PUBLIC_ROOMS = (
+    *("augment", "compat", "edits", "errors", "forgetting", "metrics", "preparation", "torch"),
+    "train",
+)
 
 
 def __getattr__(name: str) -> object:

@@ -340,13 +340,13 @@ def _check_begin_tokens(data: TokenDataset, ids: np.ndarray, ends: np.ndarray, s
 
 
 def _refuse_forgotten(data: TokenDataset, ids: np.ndarray, ends: np.ndarray, start: int) -> None:
-    """Refuse documents that were forgotten: what is written could not prove what it lacks."""
+    """Refuse documents that were forgotten: the new dataset would have no certificate of them."""
     inside = np.setdiff1d(np.flatnonzero(ids == data.end_of_text_id) + 1, ends)
     if len(inside):
         raise FormatError(
             f"the document at token {start + int(inside[0]) - 1:,} of {data.path} was forgotten",
             hint='leave such documents out, where there are facts by where="source IS NOT NULL"; '
-            "compress and decompress alone keep the dataset as it is, with its record",
+            "to change only how files are compressed, give no other options",
         )
 
 

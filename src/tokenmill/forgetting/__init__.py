@@ -3,6 +3,6 @@
 forget.py tells it. docs/guides/forget.md says what follows for runs that had trained on them.
 """
 
-from tokenmill.forgetting.forget import Certificate, forget
+from tokenmill.forgetting.forget import forget
 
-__all__ = ["Certificate", "forget"]
+__all__ = ["forget"]

@@ -1,16 +1,17 @@
-"""forget(path, ids=...): overwrite documents in place of their dataset, and certify it.
+"""forget(path, ids=...): overwrite documents of a dataset, and certify it.
 
-    chosen_documents.py   which documents are meant
-    trained_runs.py       which steps and checkpoints had trained on them
-    overwritten_files.py  a new folder: files that change are written, all others linked
+    chosen_documents.py    which documents are meant
+    trained_runs.py        which steps and checkpoints had trained on them
+    overwritten_shards.py  a new folder: files that change are written, all others linked
 
 The new folder takes the place of the dataset when it is whole, as that of `convert` does; killed at
 any moment, the same call again does the rest. Then copies in the cache folder are removed.
 """
 
 import os
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,29 +23,12 @@ from tokenmill.base.signals import interrupt_on_signals
 from tokenmill.base.signatures import checks_arguments
 from tokenmill.conversion.convert import new_folder
 from tokenmill.errors import FormatError
-from tokenmill.forgetting.chosen_documents import Chosen, chosen_by_ids, chosen_by_sql
+from tokenmill.forgetting.chosen_documents import Chosen, choose
+from tokenmill.forgetting.overwritten_shards import Overwriting
 from tokenmill.shards.forgotten import FILE_NAME, Forgotten
 from tokenmill.shards.manifest import PREPARATION_FOLDER, FileEntry, Manifest
 
-
-@dataclass(frozen=True)
-class Certificate:
-    """What was forgotten, now or before; `path` is the certificate of all of it."""
-
-    path: str
-    documents: Chosen
-    """The documents that were asked for: their ids by split and number."""
-    num_tokens: int
-    """Tokens that were overwritten by this call."""
-    num_new: int
-    """Documents of these that were not forgotten before."""
-    runs: list[dict[str, Any]]
-    num_cached: int
-    """Files that were removed from the cache folder."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON of `tokenmill forget --json`."""
-        return dict(vars(self))
+_ID = re.compile("[0-9a-f]{32}")
 
 
 @checks_arguments
@@ -55,19 +39,21 @@ def forget(
     where: str | None = None,
     runs: Sequence[str] = (),
     cache_dir: str | os.PathLike[str] | None = None,
-) -> Certificate:
+) -> dict[str, Any]:
     """Overwrite documents of a tokenmill dataset with end-of-text ids that are no targets.
 
-    `ids` is a file with an id per line, or the lines; `where` is SQL over the facts. Facts are
+    `ids` is a file with an id per line, or the ids; `where` is SQL over the facts. Facts are
     emptied but for the id. Every other token keeps its place: runs resume, with the same order. For
     each folder in `runs`, the certificate says which steps and checkpoints had trained on them.
+
+    Return what was added to the certificate; without documents where all were forgotten before.
     """
     if (ids is None) == (where is None):
-        raise ValueError("name the documents to forget, by ids or by where")
+        raise ValueError("name the documents to forget, either by ids or by where")
     if is_remote(path):
         raise ValueError(
-            f"{path} is in a store, whose versions and copies nobody here can overwrite"
-            "\n\nhint: bring it to a disk, forget there, upload it, and remove the old version"
+            f"{path} is in a store, whose versions and copies cannot be overwritten from here"
+            "\n\nhint: bring it to a disk, forget there, upload it, and remove what is in the store"
         )
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
@@ -80,90 +66,70 @@ def forget(
                 hint="finish it with the same command, then forget",
             )
         record = Forgotten.load(target, manifest)
-        chosen = _choose(target, manifest, record, ids, where)
-        keys = {key for documents in chosen.values() for key in documents.values()}
-        trained = _trained(runs, keys)
-        fresh = _fresh(record, chosen)
-        num_tokens = sum(map(_count, record.ranges.values()))
-        if any(fresh.values()):
-            _write(target, new, manifest, record, fresh, trained)
-        num_tokens = sum(map(_count, record.ranges.values())) - num_tokens
-    num_cached = _remove_cached(record, Path(cache_dir) if cache_dir else user_cache("shards"))
-    num_new = sum(map(len, fresh.values()))
-    return Certificate(
-        str(Path(path) / FILE_NAME), chosen, num_tokens, num_new, trained, num_cached
-    )
+        chosen = choose(target, manifest.splits, record, where or _read_ids(ids))
+        about: dict[str, Any] = {"documents": {}, "manifest": manifest.digest, "files": []}
+        about["runs"] = [_trained(run, chosen) for run in runs]
+        for split, documents in chosen.items():
+            for number in documents.keys() & record.documents(split).keys():
+                del documents[number]
+        if any(chosen.values()):
+            splits = Overwriting(target, new, manifest, record).write(chosen)
+            _certify(new, manifest, replace(manifest, splits=splits), record, chosen, about)
+    _remove_cached(record, Path(cache_dir) if cache_dir else user_cache("shards"))
+    return about
 
 
-def _choose(
-    folder: Path, manifest: Manifest, record: Forgotten, ids: Any, where: str | None
-) -> Chosen:
-    if where is not None:
-        chosen = chosen_by_sql(folder, manifest, where)
-    else:
-        lines = ids if isinstance(ids, list | tuple) else Path(ids).read_text("utf-8").splitlines()
-        chosen = chosen_by_ids(folder, manifest, record, lines)
-    if not any(chosen.values()):
-        raise FormatError(
-            f"no document of {folder} is chosen by {where or 'these ids'}",
-            hint="what was forgotten has no facts but its id, and is found by that alone",
-        )
-    return {split: documents for split, documents in chosen.items() if documents}
+def _read_ids(ids: Any) -> list[str]:
+    lines = ids if isinstance(ids, list | tuple) else Path(ids).read_text("utf-8").splitlines()
+    found = [line.strip().lower() for line in lines if line.strip()]
+    for number, key in enumerate(found, 1):
+        if not _ID.fullmatch(key):
+            raise FormatError(f"id {number:,} is {key!r:.60}; an id has 32 hex digits")
+    return found
 
 
-def _trained(runs: Sequence[str], ids: set[str]) -> list[dict[str, Any]]:
-    if not runs:
-        return []
+def _trained(run: str, chosen: Chosen) -> dict[str, Any]:
     from tokenmill.forgetting.trained_runs import trained_run
 
-    return [trained_run(run, ids) for run in runs]
+    return trained_run(run, {key for documents in chosen.values() for key in documents.values()})
 
 
-def _fresh(record: Forgotten, chosen: Chosen) -> Chosen:
-    """Return the documents that are not forgotten yet."""
-    fresh = {}
-    for split, documents in chosen.items():
-        known = record.documents(split)
-        fresh[split] = {n: key for n, key in documents.items() if n not in known}
-    return fresh
-
-
-def _count(ranges: list[list[int]]) -> int:
-    return sum(stop - start for start, stop in ranges)
-
-
-def _write(
-    old: Path,
+def _certify(
     new: Path,
-    manifest: Manifest,
+    before: Manifest,
+    after: Manifest,
     record: Forgotten,
-    fresh: Chosen,
-    runs: list[dict[str, Any]],
+    chosen: Chosen,
+    about: dict[str, Any],
 ) -> None:
-    """Write the whole dataset into `new`; the manifest last."""
-    from tokenmill.forgetting.overwritten_files import Overwriting
-
-    overwriting = Overwriting(old, new, manifest, record)
-    splits = overwriting.write(fresh)
-    documents = {
-        split: [{"document": n, "id": key} for n, key in sorted(entries.items())]
-        for split, entries in fresh.items()
-        if entries
-    }
-    about = {"documents": documents, "manifest": manifest.digest}
-    record.forgotten.append({**about, "files": overwriting.files, "runs": runs})
+    """Write the certificate, and the manifest last."""
+    for split, documents in chosen.items():
+        entries = [{"document": n, "id": key} for n, key in sorted(documents.items())]
+        about["documents"][split] = entries
+    former = _hashes(before)
+    about["files"] += [
+        {"file": name, "before": former.get(name), "after": digest}
+        for name, digest in _hashes(after).items()
+        if former.get(name) != digest
+    ]
+    record.forgotten.append(about)
     data = record.to_bytes()
     write_atomically(new / FILE_NAME, data)
     named = FileEntry(FILE_NAME, len(data), xxhash.xxh3_128_hexdigest(data))
-    replace(manifest, splits=splits, forgotten=named).write(new)
+    replace(after, forgotten=named).write(new)
     for folder in [new, *filter(Path.is_dir, new.rglob("*"))]:
         sync_folder(folder)
 
 
-def _remove_cached(record: Forgotten, cache: Path) -> int:
+def _hashes(manifest: Manifest) -> dict[str, str]:
+    files = [file for shard in manifest.shards for file in shard.contents]
+    files += [split.facts for split in manifest.splits.values() if split.facts]
+    return {file.file: file.xxh3_128 for file in files}
+
+
+def _remove_cached(record: Forgotten, cache: Path) -> None:
     """Remove the copies of files that were written again, which are named by their hashes."""
-    before = [file["before"] for time in record.forgotten for file in time["files"]]
-    paths = [path for name in before if name for path in cache.glob(f"{name}[.-]*")]
-    for path in paths:
-        path.unlink(missing_ok=True)
-    return len(paths)
+    for time in record.forgotten:
+        for file in time["files"]:
+            for path in cache.glob(f"{file['before']}[.-]*"):
+                path.unlink(missing_ok=True)

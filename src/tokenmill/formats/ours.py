@@ -5,7 +5,7 @@ Opening compares the size of each file with the manifest. remote.py opens a data
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import xxhash
@@ -154,7 +154,7 @@ def _column(entry: ColumnEntry, folder: "Folder") -> ColumnFile:
     name = VERSION_FOLDER.sub("", entry.file)
     size = entry.num_bytes
     hashes = ManifestHashes(entry.xxh3_128, "")
-    about = {"hashes": hashes, "former": entry.former, "packed": packed(entry)}
+    about: dict[str, Any] = {"hashes": hashes, "former": entry.former, "packed": packed(entry)}
     file = TokenFile(path, name, np.dtype("u1"), size, size, **about)
     return ColumnFile(entry.name, entry.bits, file)
 

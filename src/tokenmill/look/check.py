@@ -48,8 +48,9 @@ OF_CONTENT: tuple[TrapCheck, ...] = (
     *(document_traps.doubled_ends, document_traps.missing_ends, document_traps.no_ends),
     *(document_traps.begin_tokens, document_traps.never_shuffled, chat_traps.targets),
 )
-FOOLED = (shard_files.unfilled, shard_files.repeated, document_traps.doubled_ends)
-FOOLED += (chat_traps.targets,)
+FOOLED: tuple[TrapCheck, ...] = (
+    *(shard_files.unfilled, shard_files.repeated, document_traps.doubled_ends, chat_traps.targets),
+)
 """Checks that take forgotten documents for faults; `full` reads the record of these."""
 
 
@@ -160,6 +161,10 @@ def _check_ours(check: Check, full: bool, subset: str | None, progress: Progress
     check.has_hashes = True
     check.shards = len(Manifest.load(check.path).shards)
     check.damaged = [f for f in findings if f.is_error]
+    if full and not check.damaged and Manifest.load(check.path).forgotten is not None:
+        from tokenmill.look.forgotten_proof import differences
+
+        check.damaged += differences(check.path)
     extra = [f.file for f in findings if f.what == "extra"]
     check.extra = [name for name in extra if not name.startswith(OUR_FOLDER + "/")]
     if any(f.what in ("missing", "size") or f.file == STATE_FILE_NAME for f in check.damaged):

@@ -432,7 +432,7 @@ class Manifest(Entry):
 
     @property
     def files_beside_shards(self) -> list[NamedFile]:
-        """The stored tokenizer, the lists of sources, of removed and of forgotten documents, facts."""
+        """The stored tokenizer, facts, and lists of sources, removed and forgotten documents."""
         facts = [split.facts for split in self.splits.values()]
         others = (self.tokenizer.state, self.sources_file, self.removed, self.forgotten)
         return [file for file in (*others, *facts) if file]

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +33,6 @@ from tokenmill.shards.manifest import (
     NamedFile,
     ShardEntry,
 )
-
-if TYPE_CHECKING:  # imported where something was forgotten
-    from tokenmill.shards.forgotten import Forgotten
 
 _Positions = npt.NDArray[np.uint64]
 _FETCH = "fetch this file again, or prepare the dataset again"
@@ -89,19 +85,13 @@ def verify(
         elif share == 1 or not isinstance(file, FactsEntry):
             with _local(folder, [file]) as here:
                 findings += _check_hash(file.file, file.xxh3_128, hash_file(here / file.file))
-    forgotten = None
-    if manifest.forgotten is not None and chosen and not findings:
-        from tokenmill.shards.forgotten import Forgotten
-
-        with _local(folder, [manifest.forgotten]) as here:
-            forgotten = Forgotten.load(here, manifest)
     last_shards = {part.shards[-1].file for part in manifest.splits.values() if part.shards}
     for shard in manifest.shards:
         found = [finding for file in shard.files for finding in _check_size(file, sizes)]
         if not found and shard.file in chosen:
             with _local(folder, shard.files) as here:
                 ends_split = shard.file in last_shards
-                found = _check_shard(here, manifest, shard, forgotten, ends_split=ends_split)
+                found = _check_shard(here, manifest, shard, ends_split=ends_split)
             if progress is not None:
                 progress(shard.file, sum(file.num_bytes for file in shard.files))
         findings += found
@@ -195,12 +185,7 @@ def _check_size(file: NamedFile, sizes: dict[str, int]) -> list[Finding]:
 
 
 def _check_shard(
-    folder: Path,
-    manifest: Manifest,
-    shard: ShardEntry,
-    forgotten: "Forgotten | None",
-    *,
-    ends_split: bool,
+    folder: Path, manifest: Manifest, shard: ShardEntry, *, ends_split: bool
 ) -> list[Finding]:
     """Read a shard and its index once each; a wrong hash explains the rest, so it ends the list."""
     try:
@@ -224,9 +209,8 @@ def _check_shard(
     if largest >= (vocab_size := manifest.tokenizer.vocab_size):
         expected = f"ids below {vocab_size:,}"
         findings = [Finding(shard.file, "ids", expected, f"id {largest:,}", _REBUILD)]
-    if forgotten is not None:
-        findings += _check_forgotten(folder, manifest, shard, forgotten)
-        found_ends = forgotten.ends_outside(shard.file, found_ends, ends)
+    if manifest.forgotten is not None:  # look/forgotten_proof.py knows where other ids must be
+        found_ends = np.intersect1d(found_ends, ends)
     wrong = _compare_ends(ends, found_ends, shard.num_tokens)
     if ends_split and (not ends.size or ends[-1] != shard.num_tokens):
         found = f"the last end at {int(ends[-1]):,}" if ends.size else "no end"
@@ -238,19 +222,6 @@ def _check_shard(
         in_words = ("documents without one", "begin tokens inside documents")
         wrong += _compare(starts, begins[begins > 0], expected, *in_words)
     return findings + [Finding(name, "index", *difference, _REBUILD) for difference in wrong]
-
-
-def _check_forgotten(
-    folder: Path, manifest: Manifest, shard: ShardEntry, forgotten: "Forgotten"
-) -> list[Finding]:
-    """Compare the files of a shard that were written again with the certificate."""
-    findings = []
-    for entry in (shard, *(shard.columns or ())):
-        if entry.file in forgotten.rest:
-            wrong = forgotten.wrong_in(read_blocks(folder, entry), entry, shard.file, manifest)
-            if wrong is not None:
-                findings.append(Finding(entry.on_disk.file, "forgotten", *wrong, _FETCH))
-    return findings
 
 
 def _hash(folder: Path, file: NamedFile) -> str:
