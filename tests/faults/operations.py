@@ -140,8 +140,25 @@ def _dataset_and_batches(folder: Path) -> None:
         path.rmdir() if path.is_dir() else path.unlink()
 
 
+def _dataset_with_facts(folder: Path) -> None:
+    rows = [json.dumps({"text": f"document {n} " * 20, "n": n}) for n in range(60)]
+    (folder / "a.jsonl").write_text("\n".join(rows))
+    options = {"tokenizer": "bytes", "keep": "n", "tokens_per_shard": 2000, "workers": 1}
+    tokenmill.prepare(folder / "a.jsonl", folder / "out", compress="zstd:1", **options)
+    facts = tokenmill.open(folder / "out", "all").facts(["id"], where="n < 9").to_pylist()
+    (folder / "ids.txt").write_text("\n".join(row["id"].hex() for row in facts))
+
+
+def forget_documents() -> None:
+    """Documents are forgotten by their ids; once more, nothing changes."""
+    from tokenmill.forgetting import forget
+
+    forget("out", ids="ids.txt", cache_dir="cache")
+
+
 PROGRAMS: dict[str, Callable[[], None]] = {
     "serve documents": serve_documents,
+    "forget": forget_documents,
     "write chats": write_chats,
 }
 
@@ -207,6 +224,7 @@ OPERATIONS = {
             **CONVERT,
         ),
         Operation("compress columns", ["convert", "out", "new", *ZSTD], _chats, **CONVERT),
+        _prepared("forget", ["forget"], _dataset_with_facts),
         Operation("write chats", ["write chats"], _nothing, "out", commits=("out",)),
         Operation("compress", ["convert", "out", "new", *ZSTD], _dataset, **CONVERT),
         Operation("small compress", ["convert", "out", "new", *ZSTD], _small_dataset, **CONVERT),

@@ -14,7 +14,6 @@ import numpy as np
 
 from tokenmill.base.atomic import is_temporary
 from tokenmill.dataset import TokenDataset
-from tokenmill.errors import FormatError
 from tokenmill.forgetting.chosen_documents import Chosen, open_split
 from tokenmill.look.forgotten_proof import ForgottenTokens, Rest
 from tokenmill.reading.columns import LOSS, Column
@@ -126,11 +125,6 @@ class Overwriting:
         for path in sorted(self.old.rglob("*")):
             name = path.relative_to(self.old)
             target = self.new / name
-            if target.exists() and path.is_symlink():
-                raise FormatError(
-                    f"{path} is a link to {os.readlink(path)}, where its content would stay",
-                    hint="bring the file itself there, then forget again",
-                )
             is_new = target.exists() or name.as_posix() in (MANIFEST, CERTIFICATE)
             if not (is_new or path.is_dir() or is_temporary(path.name)):
                 target.parent.mkdir(parents=True, exist_ok=True)
