@@ -158,7 +158,7 @@ def forget_documents() -> None:
 
 PROGRAMS: dict[str, Callable[[], None]] = {
     "serve documents": serve_documents,
-    "forget": forget_documents,
+    "forget documents": forget_documents,
     "write chats": write_chats,
 }
 
@@ -224,7 +224,7 @@ OPERATIONS = {
             **CONVERT,
         ),
         Operation("compress columns", ["convert", "out", "new", *ZSTD], _chats, **CONVERT),
-        _prepared("forget", ["forget"], _dataset_with_facts),
+        _prepared("forget", ["forget documents"], _dataset_with_facts),
         Operation("write chats", ["write chats"], _nothing, "out", commits=("out",)),
         Operation("compress", ["convert", "out", "new", *ZSTD], _dataset, **CONVERT),
         Operation("small compress", ["convert", "out", "new", *ZSTD], _small_dataset, **CONVERT),
