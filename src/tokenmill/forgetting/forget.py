@@ -25,6 +25,7 @@ from tokenmill.conversion.convert import new_folder
 from tokenmill.errors import FormatError
 from tokenmill.forgetting.chosen_documents import Chosen, choose
 from tokenmill.forgetting.overwritten_shards import Overwriting
+from tokenmill.forgetting.trained_runs import trained_run
 from tokenmill.shards.forgotten import FILE_NAME, Forgotten
 from tokenmill.shards.manifest import PREPARATION_FOLDER, FileEntry, Manifest
 
@@ -68,7 +69,8 @@ def forget(
         record = Forgotten.load(target, manifest)
         chosen = choose(target, manifest.splits, record, where or _read_ids(ids))
         about: dict[str, Any] = {"documents": {}, "manifest": manifest.digest, "files": []}
-        about["runs"] = [_trained(run, chosen) for run in runs]
+        keys = {key for documents in chosen.values() for key in documents.values()}
+        about["runs"] = [trained_run(run, keys) for run in runs]
         for split, documents in chosen.items():
             for number in documents.keys() & record.documents(split).keys():
                 del documents[number]
@@ -86,12 +88,6 @@ def _read_ids(ids: Any) -> list[str]:
         if not _ID.fullmatch(key):
             raise FormatError(f"id {number:,} is {key!r:.60}; an id has 32 hex digits")
     return found
-
-
-def _trained(run: str, chosen: Chosen) -> dict[str, Any]:
-    from tokenmill.forgetting.trained_runs import trained_run
-
-    return trained_run(run, {key for documents in chosen.values() for key in documents.values()})
 
 
 def _certify(

@@ -10,7 +10,6 @@ import xxhash
 
 from tokenmill.dataset import TokenDataset
 from tokenmill.dataset import open as open_dataset
-from tokenmill.reading.columns import LOSS
 from tokenmill.shards.forgotten import Forgotten
 from tokenmill.shards.manifest import Manifest
 from tokenmill.shards.verify import Finding
@@ -48,7 +47,7 @@ class ForgottenTokens:
         for low in range(start, stop, _AT_ONCE):
             high = min(low + _AT_ONCE, stop)
             columns = {name: data.column(name, low, high) for name in data.columns}
-            columns.setdefault(LOSS, np.ones(high - low, bool))
+            columns.setdefault("loss", np.ones(high - low, bool))
             tokens = np.arange(low, high)
             begun = self._starts.searchsorted(tokens, "right")
             is_forgotten = begun > self._stops.searchsorted(tokens, "right")
