@@ -104,6 +104,8 @@ def estimate(
 ) -> Estimate:
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
     asked = Settings(**all_given(settings, details, chat))
+    if asked.chat:
+        raise ValueError("conversations cannot be estimated; prepare one of their files, and look")
     wanted = as_list(inputs)
     held_out = held_out_inputs(val_input)
     if not all(is_file(entry) for entries in (wanted, *held_out.values()) for entry in entries):
