@@ -67,7 +67,7 @@ def forget(
                 hint="finish it with the same command, then forget",
             )
         record = Forgotten.load(target, manifest)
-        chosen = choose(target, manifest.splits, record, where or _read_ids(ids))
+        chosen = choose(target, manifest.splits, record, _read_ids(ids) if where is None else where)
         about: dict[str, Any] = {"documents": {}, "manifest": manifest.digest, "files": []}
         keys = {key for documents in chosen.values() for key in documents.values()}
         about["runs"] = [trained_run(run, keys) for run in runs]
@@ -125,7 +125,7 @@ def _hashes(manifest: Manifest) -> dict[str, str]:
 
 def _remove_cached(record: Forgotten, cache: Path) -> None:
     """Remove the copies of files that were written again, which are named by their hashes."""
-    for time in record.forgotten:
-        for file in time["files"]:
-            for path in cache.glob(f"{file['before']}[.-]*"):
-                path.unlink(missing_ok=True)
+    before = {file["before"] for time in record.forgotten for file in time["files"]}
+    for path in cache.glob("*"):
+        if re.split("[.-]", path.name)[0] in before:
+            path.unlink(missing_ok=True)
