@@ -28,8 +28,7 @@ def masks_of(data: Any, where: Any) -> Masks:
     if isinstance(where, str):
         facts: Facts = data.all_facts
         chosen = Where(where, facts.schema)
-        for batch in facts.batches(chosen.columns or ["id"]):
-            yield np.asarray(chosen.mask(batch))
+        yield from chosen.masks(facts.batches(chosen.columns or ["id"]))
         return
     mask = _mask_of(np.asarray(where), data.num_documents)
     for first in range(0, len(mask), DOCUMENTS_AT_ONCE):
