@@ -14,7 +14,10 @@ import numpy as np
 from tokenmill.base.suggest import did_you_mean
 from tokenmill.errors import MissingExtraError
 
-_ALLOWED = {"COLUMN_REF", "CONSTANT", "COMPARISON", "CONJUNCTION", "OPERATOR", "BETWEEN", "CAST", "TYPE"}  # fmt: skip
+_ALLOWED = {
+    *("COLUMN_REF", "CONSTANT", "COMPARISON", "CONJUNCTION"),
+    *("OPERATOR", "BETWEEN", "CAST", "TYPE"),
+}
 _ASKED = "SELECT ("  # before the expression
 
 
@@ -30,7 +33,7 @@ class Where:
 
         self._sql = sql
         self._error = duckdb.Error
-        settings = {"threads": "1", "enable_external_access": "false"}
+        settings: Any = {"threads": "1", "enable_external_access": "false"}
         self._database = duckdb.connect(config=settings)  # in memory
         self._spelt = {name.lower(): name for name in schema.names} | {n: n for n in schema.names}
         self.columns = list(dict.fromkeys(self._names(self._tree())))
