@@ -149,7 +149,8 @@ def test_columns_come_with_their_documents(tmp_path):
     one = tokenmill.open(tmp_path / "all", where=numbers)
     other = tokenmill.open(tmp_path / "few")
     assert one.columns == other.columns
-    assert np.array_equal(one.column("loss", 5, 900), other.column("loss", 5, 900))
+    for edges in ((5, 900), (0, 1), (70, 70), (0, len(one))):
+        assert np.array_equal(one.column("loss", *edges), other.column("loss", *edges))
     for rows_of in ("windows", "packed"):
         loaders = [
             BatchLoader(data, batch_size=4, block_size=50, seed=1, rows=rows_of)
