@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from tokenmill.base.arrow import OWN_NAMES, array_of, from_streams, to_stream
+from tokenmill.base.arrow import OWN_NAMES, array_of, from_streams, to_streams
 from tokenmill.errors import BadInputError
 from tokenmill.formats.ours_writer import OursWriter
 
@@ -68,7 +68,8 @@ class GivenFacts:
             for name in self._names or ()
         ]
         arrays.append(pa.array(self._ids, pa.binary(16)))
-        self._file.write(to_stream(pa.record_batch(arrays, [*(self._names or ()), "id"])))
+        batch = pa.record_batch(arrays, [*(self._names or ()), "id"])
+        self._file.writelines(to_streams([batch]))
         self._num_kept += len(self._rows)
         self._rows, self._ids = [], []
 
