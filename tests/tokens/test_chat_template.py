@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from tokenmill.errors import FormatError
 from tokenmill.tokens import chat_template
 from tokenmill.tokens.chat_template import TemplateError, compiled
 
@@ -14,7 +15,7 @@ LOOP = "{% for i in range(9999) %}"
 
 
 def render(text):
-    return compiled(text, json.dumps({})).render(MESSAGES)
+    return compiled(f"{{% set all = messages %}}{text}", json.dumps({})).render(MESSAGES)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +62,13 @@ def test_a_template_that_takes_too_long_is_ended(monkeypatch):
 
 @pytest.mark.parametrize("name", ["random", "lipsum", "now", "pprint", "center"])
 def test_a_template_has_no_clock_no_chance_and_no_wide_text(name):
-    with pytest.raises(Exception, match=name):
+    with pytest.raises((FormatError, TemplateError), match=name):
         render(f"{{{{ {name}() }}}}{{{{ 'a' | {name} }}}}")
 
 
 def test_each_conversation_has_steps_of_its_own():
-    template = compiled("{% for i in range(90000) %}{{ i % 2 }}{% endfor %}", json.dumps({}))
+    template = compiled(
+        "{% set all = messages %}{% for i in range(90000) %}{{ i % 2 }}{% endfor %}", json.dumps({})
+    )
 
     assert {len(template.render(MESSAGES)) for _ in range(30)} == {90000}
