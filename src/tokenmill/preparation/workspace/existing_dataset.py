@@ -159,8 +159,8 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
     columns = {column.name: column.bits for column in found.shards[0].columns or ()}
     if columns != settings.columns:
         raise SettingsMismatchError(
-            f"{target.name} has the columns {columns or 'none'}, and what is added to it would "
-            f"have {settings.columns or 'none'} (bits per token): every token of a dataset has all",
+            f"{target.name} has the columns {', '.join(columns) or 'none'}, and what is added to "
+            f"it would have {', '.join(settings.columns) or 'none'}: every token has all of them",
             hint="prepare into another folder, and train on a Mixture of both",
         )
     return settings
