@@ -28,7 +28,7 @@ from measure import machine
 import tokenmill
 from tokenmill.preparation import Chat
 from tokenmill.preparation.planning.settings import Settings
-from tokenmill.preparation.stages.conversations import ConversationEncoder, Conversations
+from tokenmill.preparation.stages.conversations import ConversationEncoder, reader_of
 from tokenmill.tokens.load_tokenizer import load
 from tokenmill.tokens.merges import byte_level_tree
 from tokenmill.tokens.tokenizer_json import byte_letters
@@ -152,7 +152,7 @@ def jinja_alone(template: str, lines: list[bytes]) -> Callable[[], object]:
 def ours(folder: Path, template: str, lines: list[bytes]) -> Callable[[], object]:
     settings = Settings(chat=True, chat_template=template, template_variables="{}")
     tokenizer = load(folder, end_of_text="<|endoftext|>")
-    reader = Conversations(settings, tokenizer)
+    reader = reader_of(settings, tokenizer)
     encoder = ConversationEncoder(tokenizer)
 
     def run() -> None:

@@ -43,12 +43,12 @@ class KeptFacts:
         pairs = zip(self.batches, moved, strict=True)
         return KeptFacts(batch.set_column(0, "source", sources) for batch, sources in pairs)
 
-    def chosen(self, which: np.ndarray) -> "KeptFacts":
-        """Return the facts of those documents for which the mask `which` is True."""
+    def chosen(self, is_chosen: np.ndarray | list[bool]) -> "KeptFacts":
+        """Return the facts of those documents for which the mask is True."""
         import pyarrow as pa
 
         edges = np.cumsum([len(batch) for batch in self.batches])[:-1]
-        masks = map(pa.array, np.split(which, edges))
+        masks = map(pa.array, np.split(np.array(is_chosen, bool), edges))
         return KeptFacts(b.filter(m) for b, m in zip(self.batches, masks, strict=True))
 
     def to_bytes(self) -> bytes:
