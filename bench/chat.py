@@ -72,7 +72,10 @@ def main() -> None:
         ratio = rate / rates["transformers"]
         print(f"{case:14} {rate:6.1f} MB/s a core, {ratio:5.1f} x transformers")
         results[case] = {"MB/s": round(rate, 2), "of transformers": round(ratio, 2)}
-    (HERE / "results" / "chat.json").write_text(json.dumps(results, indent=1) + "\n")
+    path = HERE / "results" / "chat.json"
+    if path.exists() and "templates" in (known := json.loads(path.read_text())):
+        results["templates"] = known["templates"]  # of chat_templates.py
+    path.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def best(run: Callable[[], object], turns: int) -> float:
