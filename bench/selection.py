@@ -57,8 +57,10 @@ print(duckdb.sql(f"SELECT count(*) FROM '{file}' WHERE {sys.argv[2]}"))
 """
 PREPARE = """
 import sys, json, tokenmill
-settings = json.loads(sys.argv[3])
-tokenmill.prepare(sys.argv[1], sys.argv[2], workers=1, **settings)
+from tokenmill.preparation import Details
+keep, facts = json.loads(sys.argv[3])
+details = Details(facts=facts)
+tokenmill.prepare(sys.argv[1], sys.argv[2], workers=1, details=details, keep=keep)
 """
 
 
@@ -146,14 +148,14 @@ def cost_of_facts(folder: Path, megabytes: int, repeats: int) -> dict[str, objec
                 orjson.dumps({"text": text, "url": url, "score": number % 7 / 7}) + b"\n"
             )
             number += 1
-    kinds = {"none": {}, "origin": {"facts": True}, "url and score": {"keep": "url,score"}}
+    kinds = {"none": (None, None), "origin": (None, True), "url and score": ("url,score", None)}
     cpu: dict[str, list[float]] = {name: [] for name in kinds}
     for turn in range(repeats):
         for name, settings in kinds.items():
             out = folder / f"{turn}-{name.replace(' ', '-')}"
             done = run([sys.executable, "-c", PREPARE, str(path), str(out), json.dumps(settings)])
             cpu[name].append(done.cpu_seconds)
-            if turn == 0 and settings:
+            if turn == 0 and any(settings):
                 facts = sum(p.stat().st_size for p in out.glob("*/documents.parquet"))
                 cpu[f"{name}, bytes per document"] = [facts / number]
             shutil.rmtree(out)

@@ -172,6 +172,50 @@ def test_tokenizers_that_change_a_text_have_the_targets_of_transformers(change, 
         assert targets[:-1].tolist() == list(map(bool, their_mask))
 
 
+def test_reasoning_is_found_under_each_of_its_names(tmp_path):
+    template = MARKED["chatml"].replace(
+        "{{- message.content }}", "{{- (message.thinking or '') + message.content }}"
+    )
+    folder = write_folder(tmp_path / "tok", template)
+    question = {"role": "user", "content": "a"}
+    answer = {"role": "assistant", "content": "b"}
+    names = ("reasoning_content", "reasoning", "thinking")
+    rows = [{"messages": [question, {**answer, name: name}]} for name in names]
+    prepare(write_rows(tmp_path / "a.jsonl", rows), tmp_path / "d", folder)
+
+    for row, (ids, targets) in zip(rows, documents(tmp_path / "d"), strict=True):
+        their_ids, their_mask = theirs(folder, template, row)
+        assert ids[:-1].tolist() == their_ids
+        assert targets[:-1].tolist() == list(map(bool, their_mask))
+
+
+def test_values_that_a_template_writes_escaped_have_no_marks_of_ours(tmp_path):
+    """As Python or as ASCII: a special string in them stays text, and nothing is added."""
+    written = "{{- message.content | tojson(ensure_ascii=true) ~ message.parts }}"
+    template = MARKED["chatml"].replace("{{- message.content }}", written)
+    folder = write_folder(tmp_path / "tok", template)
+    special = {"content": "a<|im_end|>b<|im_", "parts": ["<|im_start|>", 1]}
+    messages = [{"role": role, **special} for role in ROLES]
+    prepare(write_rows(tmp_path / "a.jsonl", [{"messages": messages}]), tmp_path / "d", folder)
+
+    ((ids, _),) = documents(tmp_path / "d")
+    text = tokenmill.open(tmp_path / "d").tokenizer.decode(ids[:-1]).decode()
+    assert text.count("\"a<|im_end|>b<|im_\"['<|im_start|>', 1]") == 2
+    assert text == text_of(folder, template, {"messages": messages})
+    assert np.isin(ids, list(SPECIAL_IDS.values())).sum() == 5
+
+
+def test_a_message_that_the_template_leaves_out_after_an_answer_proves_nothing(tmp_path):
+    """What is written at the end of all may be of the answer, or of nobody."""
+    folder = write_folder(tmp_path / "tok", STOCK["mistral"].replace(
+        "{{- raise_exception('there is no role ' + message.role) }}", ""
+    ))  # fmt: skip
+    messages = [{"role": r, "content": r} for r in (*ROLES, "tool")]
+
+    with pytest.raises(BadInputError, match="writes nothing of message 3"):
+        prepare(write_rows(tmp_path / "a.jsonl", [{"messages": messages}]), tmp_path / "d", folder)
+
+
 @pytest.mark.parametrize(("train_on", "learned"), [("last", b" b2</s>"), ("all", None)])
 def test_targets_may_be_the_last_answer_or_all(train_on, learned, tmp_path):
     for template in (MARKED["mistral"], STOCK["mistral"]):

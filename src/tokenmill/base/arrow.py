@@ -3,7 +3,8 @@
 pyarrow is imported when there are values.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from tokenmill.errors import BadInputError
@@ -64,15 +65,16 @@ def unified(one: Any, other: Any) -> Any:
         return None
 
 
-def to_stream(batch: Any) -> bytes:
-    """Return a record batch as an Arrow IPC stream."""
+def to_streams(batches: Iterable[Any]) -> Iterator[bytes]:
+    """Yield record batches as Arrow IPC streams, one for neighbours of the same types."""
     import pyarrow as pa
 
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    for schema, group in groupby(batches, lambda batch: batch.schema):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema) as writer:
+            for batch in group:
+                writer.write_batch(batch)
+        yield sink.getvalue().to_pybytes()
 
 
 def from_streams(data: Any) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from tokenmill.base.arrow import OWN_NAMES, array_of, from_streams, to_stream
+from tokenmill.base.arrow import OWN_NAMES, array_of, from_streams, to_streams
 from tokenmill.errors import BadInputError
 from tokenmill.formats.ours_writer import OursWriter
 
@@ -24,8 +24,7 @@ class GivenFacts:
         self._file = task.enter_context(TemporaryFile())  # noqa: SIM115
         self._end = end_of_text_id
         self._names: list[str] | None = None
-        self._rows: list[Mapping[str, Any]] = []
-        self._ids: list[bytes] = []
+        self._rows: list[dict[str, Any]] = []
         self._num_kept = 0
 
     def taken_from(self, documents: Iterable[Any]) -> Iterator[Any]:
@@ -41,36 +40,31 @@ class GivenFacts:
                     hint='write "facts": {"url": "...", "score": 0.5}, with the same names for '
                     f"every document, and none of {', '.join(OWN_NAMES)}",
                 )
-            if names:
-                rest = {name: values for name, values in document.items() if name != FACTS}
-                document = rest if len(rest) > 1 else rest.get(IDS, [])
+            if not names:
                 yield document
-                self._take(np.asarray(rest[IDS]), facts)
-            else:
-                yield document
+                continue
+            rest = {name: values for name, values in document.items() if name != FACTS}
+            yield rest if len(rest) > 1 else rest.get(IDS, [])
+            self._rows.append({**facts, "id": self._id_of(np.asarray(rest[IDS]))})
+            if len(self._rows) == _ROWS:
+                self._keep()
         self._keep()
 
-    def _take(self, ids: np.ndarray, facts: Mapping[str, Any]) -> None:
+    def _id_of(self, ids: np.ndarray) -> bytes:
         own = ids[:-1] if len(ids) and ids[-1] == self._end else ids
-        self._ids.append(xxhash.xxh3_128_digest(own.astype("<u4").tobytes()))
-        self._rows.append(facts)
-        if len(self._rows) == _ROWS:
-            self._keep()
+        return xxhash.xxh3_128_digest(own.astype("<u4").tobytes())
 
     def _keep(self) -> None:
         if not self._rows:
             return
         import pyarrow as pa
 
-        first = self._num_kept
-        arrays = [
-            array_of(name, [row[name] for row in self._rows], lambda i: f"document {first + i:,}")
-            for name in self._names or ()
-        ]
-        arrays.append(pa.array(self._ids, pa.binary(16)))
-        self._file.write(to_stream(pa.record_batch(arrays, [*(self._names or ()), "id"])))
+        where = _place_from(self._num_kept)
+        values = {name: [row[name] for row in self._rows] for name in (*(self._names or ()), "id")}
+        arrays = {name: array_of(name, column, where) for name, column in values.items()}
+        self._file.writelines(to_streams([pa.record_batch(arrays)]))
         self._num_kept += len(self._rows)
-        self._rows, self._ids = [], []
+        self._rows = []
 
     def write(self, writer: OursWriter) -> None:
         """Write the facts, if any were given; the documents are written."""
@@ -78,23 +72,16 @@ class GivenFacts:
             return
         from tokenmill.shards.facts_file import common_types
 
-        firsts = iter(range(0, self._num_kept, _ROWS))
-        located = ((b.drop_columns(["id"]), _places(next(firsts))) for b in self._batches())
-        kept = common_types(located)
-        writer.write_facts(kept, map(_with_origin, self._batches()))
+        kept = common_types(
+            (batch.drop_columns(["id"]), _place_from(_ROWS * number))
+            for number, batch in enumerate(self._batches())
+        )
+        writer.write_facts(kept, self._batches())
 
     def _batches(self) -> Iterator[Any]:
         self._file.flush()
         return from_streams(np.memmap(self._file, np.uint8, "r"))
 
 
-def _places(first: int) -> Any:
+def _place_from(first: int) -> Any:
     return lambda row: f"document {first + row:,}"
-
-
-def _with_origin(batch: Any) -> dict[str, Any]:
-    """Add the columns of documents that come from no file."""
-    import pyarrow as pa
-
-    nothing = {name: pa.nulls(len(batch)) for name in ("source", "row", "byte")}
-    return {**nothing, **{name: batch[name] for name in batch.schema.names}}

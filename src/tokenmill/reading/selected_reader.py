@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby
 from typing import Any, NoReturn
 
@@ -28,8 +28,7 @@ def masks_of(data: Any, where: Any) -> Masks:
     if isinstance(where, str):
         facts: Facts = data.all_facts
         chosen = Where(where, facts.schema)
-        for batch in facts.batches(chosen.columns or ["id"]):
-            yield np.asarray(chosen.mask(batch))
+        yield from chosen.masks(facts.batches(chosen.columns or ["id"]))
         return
     mask = _mask_of(np.asarray(where), data.num_documents)
     for first in range(0, len(mask), DOCUMENTS_AT_ONCE):
@@ -176,33 +175,19 @@ class SelectedReader(ShardReader):
         inner = data._reader.span_reader(data.shard_starts, locality, ids)
         return SelectedSpans(inner, data, self._selection, self._position(0))
 
-    @cached_property
-    def _all(self) -> SpanReader:
-        """A reader of spans for `read`, which is no reason to map files in another way."""
-        by_page = self._data._reader.by_page
-        made = self.span_reader(self._data.shard_starts, Locality(1), _NoLimit(self.files[0].dtype))
-        self._data._reader.by_page = by_page
-        return made
-
     def _read(self, i: int, offset: int, count: int) -> np.ndarray:
-        start = self._position(i) - self._position(0) + offset
-        out = np.empty((1, count), self.files[i].dtype)
-        zero = np.zeros(1, np.int64)
-        self._all.read(Spans(1, zero, zero, zero, zero + start, zero + count), out)
-        tokens: np.ndarray = out[0]
-        return tokens
+        start = self._position(i) + offset
+        pieces = _in_data(self._selection, start, start + count)
+        return np.concatenate([self._data.tokens(*piece) for piece in pieces])
 
     def columns_of(self, edges: np.ndarray) -> Any:
         return SelectedColumns(self._data, self._selection, self._position(0))
 
     @property
     def facts(self) -> Facts:
-        position = self._position(0)
-        stop = self._position(len(self.files) - 1) + self.files[-1].num_tokens
-        if (position, stop) != (0, self._selection.num_tokens):
-            first, last = self._selection.ends.searchsorted([position, stop], side="right").tolist()
-        else:
-            first, last = 0, len(self._selection.ends)
+        edges = [self._position(0), self._position(len(self.files) - 1) + self.files[-1].num_tokens]
+        first, last = self._selection.ends.searchsorted(edges, side="right").tolist()
+        first = first if edges[0] else 0  # also where the first documents have no token
         return SelectedFacts(self._data, self._selection, first, last)
 
 
@@ -244,12 +229,16 @@ class SelectedColumns:
 
     def values(self, name: str, start: int, stop: int) -> np.ndarray:
         """Return the stored values of tokens start .. stop-1."""
-        zero = np.zeros(1, np.int64)
-        spans = Spans(1, zero, zero, zero, zero + start + self._position, zero + stop - start)
-        spans = self._selection.spans_in_data(spans) if stop > start else spans
-        pairs = zip(spans.start.tolist(), spans.length.tolist(), strict=True)
         values = self._data._column_values.values
-        return np.concatenate([values(name, at, at + length) for at, length in pairs])
+        pieces = _in_data(self._selection, start + self._position, stop + self._position)
+        return np.concatenate([values(name, *piece) for piece in pieces] or [values(name, 0, 0)])
+
+
+def _in_data(selection: Selection, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield where tokens start .. stop-1 of all chosen documents are in the dataset."""
+    zero = np.zeros(1, np.int64)
+    spans = selection.spans_in_data(Spans(1, zero, zero, zero, zero + start, zero + stop - start))
+    yield from zip(spans.start.tolist(), (spans.start + spans.length).tolist(), strict=True)
 
 
 class SelectedFacts(Facts):
@@ -277,19 +266,6 @@ class SelectedFacts(Facts):
 
     def row(self, document: int) -> dict[str, Any]:
         return self._facts.row(self._selection.document_in_data(self._first + document))
-
-
-class _NoLimit:
-    """Any id may be read."""
-
-    end_of_text: int | None = None
-    comes_before = False
-
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        self.largest = int(np.iinfo(f"u{dtype.itemsize}").max)
-
-    def refuse(self, start: int, length: int) -> NoReturn:
-        raise AssertionError("no id is larger than all")
 
 
 class _LimitInData:

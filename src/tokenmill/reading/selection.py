@@ -5,44 +5,41 @@ becomes spans of the dataset by a search over the first tokens of the runs, so t
 kind of row works as on a dataset prepared from these documents alone, with the same batches.
 
 Of many documents it is a file in the user's cache folder, named by a hash of the data, its facts
-and what was asked for. It is mapped, and compared with its hash when it is opened (`_open`).
+and what was asked for. It is mapped, and compared with its hash when it is opened. All is int64:
 
-    8 bytes       TMILPICK
-    4088 bytes    JSON: version, key, num_documents, num_runs, xxh3_128; then spaces
-    ends          where each chosen document ends on the new axis: int64
+    header        b"TMILPICK", key (2), xxh3-128 of what follows (2), number of chosen documents
+    ends          where each chosen document ends on the new axis
     runs          for each: first token on the new axis, and in the dataset; number of its first
-                  document among the chosen ones, and in the dataset: four tables of int64
+                  document among the chosen ones, and in the dataset: four tables
 """
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO
 
 import numpy as np
-import orjson
 import xxhash
 
 from tokenmill.base.atomic import new_file, user_cache
-from tokenmill.base.hashing import BLOCK_BYTES
+from tokenmill.base.descriptors import reserve
 from tokenmill.base.lock import wait_for_others
 from tokenmill.errors import CorruptShardError
 from tokenmill.order.spans import Spans, runs
 from tokenmill.reading.token_axis import TokenAxis
 
-VERSION = 1
+VERSION = 2
 IN_MEMORY = 1 << 20  # documents of the dataset; choosing among so few takes a moment
 DOCUMENTS_AT_ONCE = 1 << 17
 _MAGIC = b"TMILPICK"
-_ALIGN = 4096
+_HASHED, _HEADER = 5, 6  # numbers before those that are hashed; before the ends
 _TABLES = 4
-_REBUILD = "remove it; it is made again when it is needed"
 
 Masks = Iterable[np.ndarray]
 """For some documents at a time, in order: which of them are chosen, bool."""
+MakeArray = Callable[[int], np.ndarray]
+"""Makes an array of so many int64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +55,7 @@ class Selection:
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.path is not None:  # the other process maps the file
-            return _reopen, (self.path, self.digest)
+            return _open, (self.path, self.digest)
         return Selection, (self.ends, self.tables, self.digest)
 
     @property
@@ -119,110 +116,87 @@ def select(data: TokenAxis, identity: Sequence[object], masks: Callable[[], Mask
 
     `identity` is what, besides the data, says which they are.
     """
-    num_documents = data.num_documents or 0
-    if num_documents <= IN_MEMORY:
-        with TemporaryFile() as file, TemporaryFile() as tables:
-            digest, num_chosen, num_runs = _write(file, tables, data, masks())
-            return _read_selection(file, num_chosen, num_runs, digest, None)
-    key = hashlib.blake2b(repr([VERSION, *identity]).encode(), digest_size=16).hexdigest()
-    path = user_cache("selections") / f"{key}.selection"
+    if (data.num_documents or 0) <= IN_MEMORY:
+        values = _find(data, masks(), lambda size: np.empty(size, "<i8"))
+        return _selection(values, _hash_of(values), None)
+    key = hashlib.blake2b(repr([VERSION, *identity]).encode(), digest_size=16)
+    path = user_cache("selections") / f"{key.hexdigest()}.selection"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with wait_for_others(path):
             if not path.exists():
-                with new_file(path) as file, TemporaryFile(dir=path.parent) as tables:
-                    digest, num_chosen, num_runs = _write(file, tables, data, masks())
-                    header = {
-                        "version": VERSION,
-                        "key": key,
-                        "num_documents": num_chosen,
-                        "num_runs": num_runs,
-                        "xxh3_128": digest,
-                    }
-                    file.seek(0)
-                    file.write((_MAGIC + orjson.dumps(header)).ljust(_ALIGN))
-    return _open(path, key)
+                with new_file(path) as file:
+                    _write(file, key.digest(), data, masks())
+    return _open(path)
 
 
-def _write(
-    file: IO[bytes], tables: IO[bytes], data: TokenAxis, masks: Masks
-) -> tuple[str, int, int]:
-    """Write all but the header; return its hash, and how many documents and runs there are."""
-    file.write(bytes(_ALIGN))
-    num_tokens, num_chosen, num_runs, first = 0, 0, 0, 0
-    goes_on = False  # the document before is chosen
-    for mask in masks:
-        if first + len(mask) > (data.num_documents or 0):
-            first += len(mask)
-            break
+def _write(file: IO[bytes], key: bytes, data: TokenAxis, masks: Masks) -> None:
+    def make(size: int) -> np.ndarray:
+        reserve(file.fileno(), 8 * size)  # where a mapped page finds no room, a process dies
+        return np.memmap(file, "<i8", "r+", shape=(size,))
+
+    values = _find(data, masks, make)
+    values[1:_HASHED] = np.frombuffer(key + bytes.fromhex(_hash_of(values)), "<i8")
+
+
+def _find(data: TokenAxis, masks: Masks, make: MakeArray) -> np.ndarray:
+    """Return the numbers of the file, without key and hash, in an array that `make` makes."""
+    chosen = np.concatenate([np.empty(0, bool), *masks])
+    if len(chosen) != data.num_documents:
+        raise ValueError(f"where: {len(chosen):,} values for {data.num_documents:,} documents")
+    num_chosen = int(chosen.sum())
+    num_runs = int((chosen[1:] > chosen[:-1]).sum() + chosen[:1].sum())
+    values = make(_HEADER + num_chosen + _TABLES * num_runs)
+    values[0] = np.frombuffer(_MAGIC, "<i8")[0]
+    values[_HASHED] = num_chosen
+    all_ends, tables = _parts(values)
+    num_tokens, document, run = 0, 0, 0  # so far
+    for first in range(0, len(chosen), DOCUMENTS_AT_ONCE):
+        mask = chosen[first : first + DOCUMENTS_AT_ONCE]
         edges = data.edges_of_documents(first, first + len(mask))
         lengths = np.diff(edges)[mask]
         ends = num_tokens + np.cumsum(lengths)
-        file.write(ends.astype("<i8").data)
-        (begins,) = (mask & ~np.concatenate([[goes_on], mask[:-1]])).nonzero()
+        before = chosen[max(0, first - 1) : first + len(mask) - 1]
+        (begins,) = (mask > (before if first else np.append(False, before))).nonzero()
         nth = np.cumsum(mask)[begins] - 1  # of the documents here
-        new = np.stack([ends[nth] - lengths[nth], edges[begins], num_chosen + nth, first + begins])
-        tables.write(np.ascontiguousarray(new.T, "<i8").data)
+        all_ends[document : document + len(ends)] = ends
+        tables[:, run : run + len(begins)] = (
+            *(ends[nth] - lengths[nth], edges[begins]),
+            *(document + nth, first + begins),
+        )
         num_tokens = int(ends[-1]) if len(ends) else num_tokens
-        num_chosen += len(ends)
-        num_runs += len(begins)
-        first += len(mask)
-        goes_on = bool(mask[-1]) if len(mask) else goes_on
-    if first != data.num_documents:
-        raise ValueError(f"where: {first:,} values for the {data.num_documents:,} documents")
-    tables.flush()
-    if num_runs:
-        in_rows = np.memmap(tables, "<i8", "r", shape=(num_runs, _TABLES))
-        for k in range(_TABLES):
-            for low in range(0, num_runs, DOCUMENTS_AT_ONCE):
-                file.write(np.ascontiguousarray(in_rows[low : low + DOCUMENTS_AT_ONCE, k]).data)
-    file.flush()
-    return _hash_of(file), num_chosen, num_runs
+        document += len(ends)
+        run += len(begins)
+    return values
 
 
-def _hash_of(file: IO[bytes]) -> str:
-    """Return the hash of all after the header; read, not mapped, so that it takes no memory."""
-    digest = xxhash.xxh3_128()
-    file.seek(_ALIGN)
-    while block := file.read(BLOCK_BYTES):
-        digest.update(block)
-    return digest.hexdigest()
+def _parts(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends and the tables."""
+    begin = _HEADER + int(values[_HASHED])
+    return values[_HEADER:begin], values[begin:].reshape(_TABLES, -1)
 
 
-def _read_selection(
-    file: IO[bytes], num_chosen: int, num_runs: int, digest: str, path: Path | None
-) -> Selection:
-    size = num_chosen + _TABLES * num_runs
-    values = np.empty(0, np.int64)
-    if size and path is not None:
-        values = np.asarray(np.memmap(file, "<i8", "r", _ALIGN, (size,)))
-    elif size:
-        file.seek(_ALIGN)
-        values = np.frombuffer(file.read(), "<i8")
-    return Selection(values[:num_chosen], values[num_chosen:].reshape(_TABLES, -1), digest, path)
+def _hash_of(values: np.ndarray) -> str:
+    return xxhash.xxh3_128_hexdigest(values[_HASHED:].data)
 
 
-def _open(path: Path, key: str | None) -> Selection:
-    """Map a file; `key` is what it must be named by. The check reads all of it, at 10 GB/s."""
-    with open(path, "rb", buffering=0) as file:
-        try:
-            first = file.read(_ALIGN)
-            header = orjson.loads(first[len(_MAGIC) :])
-            counts = header["num_documents"], header["num_runs"]
-            size = _ALIGN + 8 * (counts[0] + _TABLES * counts[1])
-            is_whole = first.startswith(_MAGIC) and os.fstat(file.fileno()).st_size == size
-            is_whole &= header["version"] == VERSION and key in (None, header["key"])
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            is_whole = False
-        if not is_whole:
-            raise CorruptShardError(f"{path} is not a whole selection", hint=_REBUILD)
-        if key is not None and _hash_of(file) != header["xxh3_128"]:
-            raise CorruptShardError(f"{path} was changed after it was written", hint=_REBUILD)
-        return _read_selection(file, *counts, header["xxh3_128"], path)
+def _selection(values: np.ndarray, digest: str, path: Path | None) -> Selection:
+    ends, tables = _parts(np.asarray(values))
+    return Selection(ends, tables, digest, path)
 
 
-def _reopen(path: Path, digest: str) -> Selection:
-    found = _open(path, None)
-    if found.digest != digest:
-        raise CorruptShardError(f"{path} was replaced while it was in use", hint=_REBUILD)
-    return found
+def _open(path: Path, digest: str | None = None) -> Selection:
+    """Map a file. The check reads all of it, at 10 GB/s; `digest`: another process has checked."""
+    try:
+        values: np.ndarray = np.memmap(path, "<i8", "r")
+        stored = values[3:_HASHED].tobytes().hex()
+        is_whole = values[:3].tobytes() == _MAGIC + bytes.fromhex(path.stem)
+        is_whole = is_whole and (len(values) - _HEADER - values[_HASHED]) % _TABLES == 0
+    except (ValueError, IndexError):  # empty, or not of whole numbers
+        is_whole = False
+    hint = "remove it; it is made again when it is needed"
+    if not is_whole:
+        raise CorruptShardError(f"{path} is not a whole selection", hint=hint)
+    if (digest or _hash_of(values)) != stored:
+        raise CorruptShardError(f"{path} was changed after it was written", hint=hint)
+    return _selection(values, stored, path)

@@ -1,313 +1,115 @@
 """A small, safe part of SQL that chooses documents: `lang = 'en' AND (score > 0.5 OR url IS NULL)`.
 
-    name = value     and <> != < <= > >=; NULL is chosen by none of them
-    name IN (a, b)   name BETWEEN a AND b   name LIKE 'https://%'   ILIKE   name IS NULL
-    NOT, AND, OR, ( ), TRUE, FALSE; a boolean column stands alone
-
-Values are 'text', numbers, TRUE and FALSE; dates and times are text. A name that is not of letters,
-digits and _ is written "meta.id". The rows that are chosen are those that DuckDB chooses (also of
-NaN, which is above all numbers). Parsed here and computed by pyarrow, since that is installed where
-Parquet is read, and nothing but comparisons can be meant. A batch of rows is computed at a time.
+DuckDB parses it and computes it, for a batch of rows at a time. Its parser's tree must be made of
+comparisons, IN, BETWEEN, LIKE, IS NULL, NOT, AND, OR, arithmetic and casts alone: no function (of
+the clock, of random numbers, over all rows), no other table, no file.
 """
 
-import functools
-import re
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple, NoReturn
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
 
 from tokenmill.base.suggest import did_you_mean
+from tokenmill.errors import MissingExtraError
 
-_WORD = re.compile(
-    r"""\s*(?:(?P<text>'(?:[^']|'')*')|(?P<quoted>"(?:[^"]|"")+")|(?P<number>-?(?:\d+\.?\d*|\.\d+)"""
-    r"""(?:[eE][+-]?\d+)?)(?![\w.])|(?P<name>[A-Za-z_]\w*)|(?P<sign><=|>=|<>|!=|==|[=<>(),]))"""
-)
-_COMPARE = {"=": "equal", "==": "equal", "<>": "not_equal", "!=": "not_equal", "<": "less",
-            "<=": "less_equal", ">": "greater", ">=": "greater_equal"}  # fmt: skip
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_KEYWORDS = {"AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "IS", "NULL", "TRUE", "FALSE"}
-_MOST_DEPTH = 100
-
-Evaluate = Callable[[Any], Any]
-"""Returns an array of booleans, or NULL, for the rows of a record batch."""
-
-
-class Word(NamedTuple):
-    """One word of the expression: its kind, what it says, and where it begins."""
-
-    kind: str
-    value: Any
-    at: int
+_ALLOWED = {
+    *("COLUMN_REF", "CONSTANT", "COMPARISON", "CONJUNCTION"),
+    *("OPERATOR", "BETWEEN", "CAST", "TYPE"),
+}
+_ASKED = "SELECT ("  # before the expression
 
 
 class Where:
-    """An expression over columns with the types of `schema`."""
+    """An expression over facts with the columns of `schema`."""
 
     def __init__(self, sql: str, schema: Any) -> None:
+        try:
+            import duckdb
+            import pyarrow as pa
+        except ImportError as error:
+            raise MissingExtraError("where=", package="duckdb", extra="parquet") from error
+
         self._sql = sql
-        self._schema = schema
-        self.columns: list[str] = []
+        self._error = duckdb.Error
+        settings: Any = {"threads": "1", "enable_external_access": "false"}
+        self._database = duckdb.connect(config=settings)  # in memory
+        self._spelt = {name.lower(): name for name in schema.names} | {n: n for n in schema.names}
+        self.columns = list(dict.fromkeys(self._names(self._tree())))
         """Names of the columns that it needs."""
-        self._words = self._split()
-        self._next = 0
-        self._depth = 0
-        self._evaluate = self._any_of()
-        if self._word.kind != "end":
-            self._refuse("expected AND, OR or the end")
+        names = self.columns or schema.names
+        nothing = pa.table({name: pa.nulls(1, schema.field(name).type) for name in names})
+        next(self.masks([nothing]))  # which says what does not fit the types of the columns
 
-    def mask(self, batch: Any) -> Any:
-        """Return for each row whether it is chosen, as an Arrow array without NULL."""
-        return self._evaluate(batch).fill_null(False)
+    def masks(self, batches: Iterable[Any]) -> Iterator[np.ndarray]:
+        """Yield for the rows of each batch whether they are chosen; a row with NULL is not."""
+        import pyarrow as pa
 
-    def _split(self) -> list[Word]:
-        words = []
-        at = 0
-        end = len(self._sql.rstrip())
-        while at < end:
-            found = _WORD.match(self._sql, at)
+        for batch in batches:
+            table = pa.table(batch)
+            ids = " REPLACE (lower(hex(id)) AS id)" if "id" in table.column_names else ""
+            asked = f"{_ASKED}{self._sql}\n) AS chosen FROM (SELECT *{ids} FROM facts)"
+            try:
+                self._database.register("facts", table)
+                result = self._database.execute(asked)
+                kind = str(result.description[0][1])
+                chosen = result.fetchnumpy()["chosen"]
+            except self._error as error:
+                raise self._wrong(str(error)) from None
+            if kind != "BOOLEAN":
+                raise self._wrong(f"it is {kind}, not a condition")
+            yield np.ma.filled(chosen, fill_value=False).astype(bool, copy=False)
+
+    def _tree(self) -> Any:
+        """Return how DuckDB reads the expression."""
+        asked = [f"{_ASKED}{self._sql}\n)"]
+        result = self._database.execute("SELECT json_serialize_sql(?)", asked)
+        ((text,),) = result.fetchall()
+        parsed = json.loads(text)
+        if parsed["error"]:
+            at = int(parsed.get("position", len(_ASKED))) - len(_ASKED)
+            raise self._wrong(parsed["error_message"], at)
+        (statement,) = parsed["statements"]
+        trees = statement["node"]["select_list"]
+        if len(trees) > 1 or not self._sql.strip():
+            raise self._wrong("it is not one condition", 0)
+        return trees
+
+    def _names(self, tree: Any) -> Iterator[str]:
+        """Yield the names of columns; refuse what is not an expression over them."""
+        if isinstance(tree, list):
+            for part in tree:
+                yield from self._names(part)
+        if not isinstance(tree, dict):
+            return
+        kind = tree.get("class")
+        is_operator = kind == "FUNCTION" and tree["is_operator"]
+        if kind not in _ALLOWED | {None} and not is_operator:
+            what = "there are no functions here" if kind == "FUNCTION" else f"no {kind}"
+            raise self._wrong(f"{what}: compare columns with values", self._place(tree))
+        if kind == "COLUMN_REF":
+            name = ".".join(tree["column_names"])
+            found = self._spelt.get(name, self._spelt.get(name.lower()))
             if found is None:
-                start = at + len(self._sql[at:]) - len(self._sql[at:].lstrip())
-                self._refuse_at(start, "this cannot be read")
-            kind = str(found.lastgroup)
-            value: Any = found[kind]
-            if kind == "text":
-                value = value[1:-1].replace("''", "'")
-            elif kind == "quoted":
-                kind, value = "column", value[1:-1].replace('""', '"')
-            elif kind == "number":
-                value = int(value) if re.fullmatch(r"-?\d+", value) else float(value)
-            elif kind == "name" and value.upper() in _KEYWORDS:
-                kind, value = "keyword", value.upper()
-            elif kind == "name":
-                kind = "column"
-            words.append(Word(kind, value, found.start(str(found.lastgroup))))
-            at = found.end()
-        return [*words, Word("end", "", end)]
+                known = ", ".join(dict.fromkeys(self._spelt.values()))
+                what = f"there is no column {name!r}; the facts have {known}"
+                raise self._wrong(what + did_you_mean(name, self._spelt), self._place(tree))
+            yield found
+        for part in tree.values():
+            yield from self._names(part)
 
-    @property
-    def _word(self) -> Word:
-        return self._words[self._next]
+    def _place(self, tree: Any) -> int:
+        return int(tree["query_location"]) - len(_ASKED)
 
-    def _take(self, *values: str) -> str | None:
-        """Go past the next word, if it is one of these signs or keywords."""
-        word = self._word
-        if word.kind in ("sign", "keyword") and word.value in values:
-            self._next += 1
-            return str(word.value)
-        return None
-
-    def _any_of(self) -> Evaluate:
-        parts = [self._all_of()]
-        while self._take("OR"):
-            parts.append(self._all_of())
-        return _folded("or_kleene", parts)
-
-    def _all_of(self) -> Evaluate:
-        parts = [self._negated()]
-        while self._take("AND"):
-            parts.append(self._negated())
-        return _folded("and_kleene", parts)
-
-    def _negated(self) -> Evaluate:
-        self._depth += 1
-        if self._depth > _MOST_DEPTH:
-            self._refuse(f"more than {_MOST_DEPTH} levels of NOT and ( )")
-        if self._take("NOT"):
-            found = _inverted(self._negated())
-        elif self._take("("):
-            found = self._any_of()
-            if not self._take(")"):
-                self._refuse("expected )")
-        else:
-            found = self._predicate()
-        self._depth -= 1
-        return found
-
-    def _predicate(self) -> Evaluate:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        word = self._word
-        if word.kind in ("text", "number") or word.value in ("TRUE", "FALSE"):
-            value = self._value()
-            sign = self._take(*_COMPARE)
-            if sign is None and isinstance(value, bool):
-                return lambda batch: pa.repeat(pa.scalar(value), len(batch))
-            if sign is None or self._word.kind != "column":
-                self._refuse("expected a comparison with a column")
-            return self._compared(self._column(), _TURNED.get(sign, sign), value, word.at)
-        name = self._column()
-        if self._take("IS"):
-            is_not = self._take("NOT")
-            if not self._take("NULL"):
-                self._refuse("expected NULL")
-            test = pc.is_valid if is_not else pc.is_null
-            return lambda batch: test(_plain(batch[name]))
-        is_not = self._take("NOT")
-        found = self._ranged(name)
-        if found is not None:
-            return _inverted(found) if is_not else found
-        if is_not:
-            self._refuse("expected IN, BETWEEN or LIKE")
-        if sign := self._take(*_COMPARE):
-            at = self._word.at
-            return self._compared(name, sign, self._value(), at)
-        if str(self._schema.field(name).type) != "bool":
-            self._refuse(f"expected a comparison, such as = or IN, after {name}")
-        return lambda batch: batch[name]
-
-    def _ranged(self, name: str) -> Evaluate | None:
-        """IN, BETWEEN or LIKE."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        at = self._word.at
-        if self._take("BETWEEN"):
-            low = self._compared(name, ">=", self._value(), at)
-            if not self._take("AND"):
-                self._refuse("expected AND")
-            return _folded("and_kleene", [low, self._compared(name, "<=", self._value(), at)])
-        if self._take("IN"):
-            if not self._take("("):
-                self._refuse("expected (")
-            values = [self._comparable(name, self._value(), at)]
-            while self._take(","):
-                values.append(self._comparable(name, self._value(), at))
-            if not self._take(")"):
-                self._refuse("expected , or )")
-            return _on_values(name, partial(_is_in, values))
-        if word := self._take("LIKE", "ILIKE"):
-            pattern = self._value()
-            if not isinstance(pattern, str) or self._schema.field(name).type != pa.string():
-                self._refuse_at(at, f"{word} compares a column of text with 'text'")
-            pattern = pattern.replace("\\", "\\\\")  # which is a character like others in SQL
-            is_alike = word == "ILIKE"
-            return _on_values(name, lambda v: pc.match_like(v, pattern, ignore_case=is_alike))
-        return None
-
-    def _compared(self, name: str, sign: str, value: Any, at: int) -> Evaluate:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        kind = self._schema.field(name).type
-        scalar = self._comparable(name, value, at)
-        compare = getattr(pc, _COMPARE[sign])
-        if pa.types.is_floating(kind) and sign in (">", ">="):
-            return lambda batch: pc.or_kleene(compare(batch[name], scalar), pc.is_nan(batch[name]))
-        return _on_values(name, lambda values: compare(values, scalar))
-
-    def _comparable(self, name: str, value: Any, at: int) -> Any:
-        """Return a value as a scalar that the values of a column can be compared with."""
-        kind = self._schema.field(name).type
-        scalar = _scalar(value, kind)
-        if scalar is None:
-            self._refuse_at(at, f"{name} is {kind}, and {value!r} is not of that kind")
-        return scalar
-
-    def _value(self) -> Any:
-        word = self._word
-        self._next += 1
-        if word.kind in ("text", "number"):
-            return word.value
-        if word.value in ("TRUE", "FALSE") and word.kind == "keyword":
-            return word.value == "TRUE"
-        self._next -= 1
-        if word.value == "NULL":
-            self._refuse("NULL equals nothing; write IS NULL or IS NOT NULL")
-        if word.kind == "column":
-            self._refuse(f"expected a value; is {word.value} text? write '{word.value}'")
-        self._refuse("expected a value, such as 'text' or 0.5")
-
-    def _column(self) -> str:
-        word = self._word
-        if word.kind != "column":
-            self._refuse("expected the name of a column")
-        name = str(word.value)
-        if name not in self._schema.names:
-            known = ", ".join(self._schema.names)
-            close = did_you_mean(name, self._schema.names)
-            self._refuse(f"there is no column {name!r}; the facts have {known}{close}")
-        self._next += 1
-        if name not in self.columns:
-            self.columns.append(name)
-        return name
-
-    def _refuse(self, what: str) -> NoReturn:
-        self._refuse_at(self._word.at, what)
-
-    def _refuse_at(self, at: int, what: str) -> NoReturn:
-        marked = f"{self._sql[:at]}>>>{self._sql[at:]}"
-        raise ValueError(
-            f"where: at character {at + 1}: {what}\n       {marked}\n\n"
+    def _wrong(self, what: str, at: int | None = None) -> ValueError:
+        """Return the error; `at` is where in the text, if DuckDB's message does not show it."""
+        what, _, shown = what.partition(f"\n\nLINE 1: {_ASKED}")
+        if at is None and shown:
+            at = shown.splitlines()[-1].index("^") - len(f"LINE 1: {_ASKED}")
+        place = "" if at is None else f"at character {at + 1}: "
+        marked = self._sql if at is None else f"{self._sql[:at]}>>>{self._sql[at:]}"
+        return ValueError(
+            f"where: {place}{what}\n       {marked}\n\n"
             "hint: write it like \"lang = 'en' AND score > 0.5\" (docs/guides/facts.md)"
         )
-
-
-def _scalar(value: Any, kind: Any) -> Any:
-    """Return a value as it is compared with a column of this type; None if it cannot be."""
-    import pyarrow as pa
-
-    types = pa.types
-    try:
-        if isinstance(value, bool) or types.is_boolean(kind):
-            return pa.scalar(value) if isinstance(value, bool) and types.is_boolean(kind) else None
-        if isinstance(value, str):
-            if types.is_binary(kind) or types.is_fixed_size_binary(kind):
-                return pa.scalar(bytes.fromhex(value), kind)
-            is_text = types.is_string(kind) or types.is_temporal(kind)
-            return pa.scalar(value).cast(kind) if is_text else None
-        if types.is_floating(kind):
-            return pa.scalar(float(value), kind)
-        is_number = types.is_integer(kind) or types.is_decimal(kind)
-        return pa.scalar(value) if is_number else None
-    except (pa.ArrowException, ValueError, OverflowError):
-        return None
-
-
-def _is_in(scalars: list[Any], values: Any) -> Any:
-    """Return whether each value is one of these; NULL for NULL."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kind = values.type
-    # A fraction among whole numbers; and -0.0, which is in (0) but would not be found.
-    if pa.types.is_floating(kind) or any(scalar.type != kind for scalar in scalars):
-        return functools.reduce(pc.or_kleene, [pc.equal(values, scalar) for scalar in scalars])
-    found = pc.is_in(values, pa.array([scalar.as_py() for scalar in scalars], kind))
-    return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
-
-
-def _on_values(name: str, compute: Evaluate) -> Evaluate:
-    """Compute on the values of a column; of a dictionary, once for each entry."""
-
-    def evaluate(batch: Any) -> Any:
-        column = batch[name]
-        if hasattr(column, "dictionary"):
-            return compute(column.dictionary).take(column.indices)
-        return compute(column)
-
-    return evaluate
-
-
-def _plain(column: Any) -> Any:
-    return getattr(column, "indices", column)
-
-
-def _inverted(evaluate: Evaluate) -> Evaluate:
-    import pyarrow.compute as pc
-
-    return lambda batch: pc.invert(evaluate(batch))
-
-
-def _folded(function: str, parts: list[Evaluate]) -> Evaluate:
-    import pyarrow.compute as pc
-
-    join = getattr(pc, function)
-
-    def evaluate(batch: Any) -> Any:
-        found = parts[0](batch)
-        for part in parts[1:]:
-            found = join(found, part(batch))
-        return found
-
-    return evaluate if len(parts) > 1 else parts[0]

@@ -73,10 +73,15 @@ class FactsFileWriter(ExitStack):
         self.num_documents = 0
 
     def add(self, rows: Any) -> None:
-        """Add a table or record batch; its types become those of the file."""
+        """Add a table or record batch; its types become those of the file.
+
+        Documents that come from no file have no source, row or byte.
+        """
         import pyarrow as pa
 
-        arrays = [rows[name] for name in self.schema.names]
+        nothing = pa.nulls(len(rows["id"]))
+        has = rows if isinstance(rows, dict) else rows.schema.names
+        arrays = [rows[name] if name in has else nothing for name in self.schema.names]
         table = pa.table(arrays, names=self.schema.names)
         try:
             table = table.cast(self.schema)

@@ -122,6 +122,8 @@ def prove(template: ChatTemplate, conversation: Conversation) -> str:
         _check_prompt(template, conversation, number, before)
         until = template.render({**conversation, "messages": messages[: number + 1]})
         stop = len(until) if whole.startswith(until) else _stop(until, whole, start, number)
+        if until == whole and number < len(messages) - 1:
+            raise TemplateError(f"the chat template writes nothing of message {number + 2}")
         own = set(_PLACE.findall(orjson.dumps(message).decode()))
         if not done <= start <= stop or not own >= set(_PLACE.findall(whole, start, stop)):
             raise _difference(number, "of", until, whole)

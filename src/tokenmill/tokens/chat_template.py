@@ -38,6 +38,7 @@ _MOST_NUMBER = 1_000_000  # that a function or filter is given, such as a width
 _WIDTH = re.compile(r"\d{6}")
 _TOKEN_FILES = ("special_tokens_map.json", "tokenizer_config.json")
 _CLOCK = "strftime_now"  # a function; the variable of this name is the date that it tells
+_DATE = f'say which day it is: template_variables={{"{_CLOCK}": "2026-01-31"}}'
 _DICT_NAMES = frozenset(dir(dict))
 _NO_FILTERS = ("center", "format", "random", "pprint", "wordwrap")
 
@@ -85,30 +86,6 @@ def find_template(tokenizer: str, given: str | None) -> tuple[str, dict[str, str
     raise FormatError(what, hint=f'{hint}"chat_template.jinja"')
 
 
-def check_variables(text: str, variables: Mapping[str, Any]) -> None:
-    """Refuse a template that is not one, or that asks for special tokens that nothing names."""
-    try:
-        asked = meta.find_undeclared_variables(_Sandbox().parse(text))
-    except jinja2.TemplateSyntaxError as error:
-        raise FormatError(f"the chat template, line {error.lineno}: {error.message}") from None
-    if "messages" not in asked:
-        raise FormatError("the chat template does not use `messages`: is it one?")
-    missing = [n for n in sorted(asked) if n.endswith("_token") and n not in variables]
-    if missing:
-        raise FormatError(
-            f"the chat template uses {', '.join(missing)}, and no tokenizer_config.json says what "
-            "that is",
-            hint=f'say it: template_variables={{"{missing[0]}": "<s>"}}',
-        )
-    try:
-        date.fromisoformat(variables.get(_CLOCK, "2000-01-01"))
-    except (TypeError, ValueError):
-        raise FormatError(
-            f"{_CLOCK} is {variables[_CLOCK]!r}; it is the date that a template is told",
-            hint=f'write it as in template_variables={{"{_CLOCK}": "2026-01-31"}}',
-        ) from None
-
-
 @lru_cache(maxsize=8)
 def compiled(text: str, variables: str) -> "ChatTemplate":
     """Return the template of this text; `variables` are JSON."""
@@ -119,10 +96,23 @@ class ChatTemplate:
     """A compiled template, and the variables that it is given with each conversation."""
 
     def __init__(self, text: str, variables: Mapping[str, Any]) -> None:
+        """Refuse a text that is no template, or asks for special tokens that nothing names."""
         self._sandbox = _Sandbox()
-        self._template = self._sandbox.from_string(text)
-        tree = self._sandbox.parse(text)
+        try:
+            self._template = self._sandbox.from_string(text)
+            tree = self._sandbox.parse(text)
+        except jinja2.TemplateSyntaxError as error:
+            raise FormatError(f"the chat template, line {error.lineno}: {error.message}") from None
         asked = meta.find_undeclared_variables(tree)
+        if "messages" not in asked:
+            raise FormatError("the chat template does not use `messages`: is it one?")
+        missing = [n for n in sorted(asked) if n.endswith("_token") and n not in variables]
+        if missing:
+            raise FormatError(
+                f"the chat template uses {', '.join(missing)}, and no tokenizer_config.json says "
+                "what that is",
+                hint=f'say it: template_variables={{"{missing[0]}": "<s>"}}',
+            )
         self.uses_tools = "tools" in asked
         self.has_prompt = "add_generation_prompt" in asked
         self.has_marks = any(_is_generation(call) for call in tree.find_all(nodes.CallBlock))
@@ -130,8 +120,12 @@ class ChatTemplate:
         self.proved: dict[bytes, tuple[list[str], list[int]]] = {}
         """Of kinds of conversations: what is written between contents (chat_spans.py)."""
         self._variables = {**variables, "tools": None, "documents": None}
-        if isinstance(today := variables.get(_CLOCK), str):
-            self._variables[_CLOCK] = date.fromisoformat(today).strftime
+        if (today := variables.get(_CLOCK)) is not None:
+            try:
+                self._variables[_CLOCK] = date.fromisoformat(today).strftime
+            except (TypeError, ValueError):
+                what = f"{_CLOCK} is {today!r}; it is the date that a template is told"
+                raise FormatError(what, hint=_DATE) from None
 
     def render(self, conversation: Mapping[str, Any], *, prompt: bool = False) -> str:
         """Return the text of a conversation, with ON and OFF; `prompt` begins an answer."""
@@ -143,9 +137,7 @@ class ChatTemplate:
         except (TemplateError, jinja2.TemplateError, MemoryError, RecursionError) as error:
             refused = TemplateError(f"the chat template says: {error or type(error).__name__}")
             if _CLOCK in str(error):  # today's date would give other ids tomorrow
-                refused.hint = (
-                    f'say which day it is: template_variables={{"{_CLOCK}": "2026-01-31"}}'
-                )
+                refused.hint = _DATE
             raise refused from None
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
             raise TemplateError(f"the chat template fails: {error}") from None

@@ -308,12 +308,12 @@ class Settings:
 
     def with_template(self) -> "Settings":
         """Return these settings with the text of the chat template, and all of its variables."""
-        from tokenmill.tokens.chat_template import check_variables, find_template
+        from tokenmill.tokens.chat_template import compiled, find_template
 
         text, tokens = find_template(self.tokenizer, self.chat_template)
         variables = {**tokens, **json.loads(self.template_variables or "{}")}
-        check_variables(text, variables)
         written = json.dumps(variables, sort_keys=True)
+        compiled(text, written)  # or refused
         return replace(self, chat_template=text, template_variables=written)
 
     @property

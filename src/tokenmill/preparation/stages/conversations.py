@@ -26,6 +26,7 @@ _MARK_BYTES = len(ON.encode())
 _MARKED = re.compile(b"|".join(mark.encode() for mark in (ON, OFF, APART)))
 _ON_KIND = ON.encode()[-1]
 _OFF_KIND = OFF.encode()[-1]
+_REASONING = ("reasoning_content", "thinking", "reasoning")  # one field, by the names it has had
 _NONCHARACTERS = re.compile(b"\xef\xb7[\x90-\x94]")  # all marks
 
 
@@ -58,6 +59,8 @@ class Conversations:
                 break
         try:
             text = self._template.render(conversation)
+            if b"ufdd2" not in written:  # where a template writes a value as Python or ASCII does
+                text = text.replace("\\ufdd2", APART)
             if self._train_on == "all":
                 text = f"{ON}{text.replace(ON, '').replace(OFF, '')}{OFF}"
             elif not self._template.has_marks:
@@ -128,7 +131,11 @@ def _message(message: Any, number: int) -> dict[str, Any]:
     elif not isinstance(content, str) and (content is not None or not message.get("tool_calls")):
         kind = "null" if content is None else type(content).__name__
         raise NotReadableError(NOT_CHAT, f"the content of {where} is {kind}, not text")
-    return {name: value for name, value in message.items() if value is not None}
+    known = {name: value for name, value in message.items() if value is not None}
+    reasoning = next((known[name] for name in _REASONING if name in known), None)
+    if reasoning is not None:
+        known = {"thinking": reasoning, **known, "reasoning_content": reasoning}
+    return known
 
 
 def _parsed(tools: str) -> Any:

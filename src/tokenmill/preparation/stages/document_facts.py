@@ -21,7 +21,7 @@ from tokenmill.preparation.stages.token_inputs import open_split
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.shards.facts_file import NAME, FactsFileWriter, common_types
 from tokenmill.shards.manifest import Manifest
-from tokenmill.text.reading.kept_facts import KeptFacts
+from tokenmill.text.reading.kept_facts import ORIGIN
 
 
 def assemble_facts(out_dir: str, number: int) -> Receipt:
@@ -101,14 +101,11 @@ class FactsOfParts:
     def values(self) -> Iterator[tuple[Any, Callable[[int], str]]]:
         """Yield all values that are kept, with what says where each row is."""
         for number, part in enumerate(self._parts if self._plan.settings.keep else ()):
-            facts = part.facts(self._plan)
-            start = 0
-            for batch in facts.values:
-                yield batch, partial(self._where, number, facts, start)
-                start += len(batch)
+            for batch in part.facts(self._plan).batches:
+                yield batch.drop_columns([*ORIGIN]), partial(self._where, number, batch)
 
-    def _where(self, part: int, facts: KeptFacts, start: int, row: int) -> str:
-        source, place = facts.origins[start + row].tolist()
+    def _where(self, part: int, batch: Any, row: int) -> str:
+        source, place = (batch[name][row].as_py() for name in ORIGIN)
         place += self._lines[self._parts[part].files[0].unit]
         kind = self._plan.sources[source].kind
         name = self._plan.sources[source].name
@@ -119,24 +116,21 @@ class FactsOfParts:
         import pyarrow as pa
 
         part = self._parts[number]
-        facts = part.facts(self._plan).chosen(which)
-        codes, sources = np.unique(facts.origins["source"], return_inverse=True)
+        batches = part.facts(self._plan).chosen(which).batches
+        values = pa.concat_tables([*map(_as_table, batches)], promote_options="permissive")
+        values = values.combine_chunks()
+        codes, sources = np.unique(values["source"].to_numpy(), return_inverse=True)
         names = [self._plan.sources[code].name for code in codes.tolist()]
         is_text = self._is_text[codes][sources]
-        places = facts.origins["place"] + self._lines[part.files[0].unit]
+        places = values["row"].to_numpy() + self._lines[part.files[0].unit]
         ids = np.ascontiguousarray(part.rows(self._plan)["hash"][which])
-        columns = {
+        return {
+            **{name: values[name] for name in values.column_names},
             "source": pa.DictionaryArray.from_arrays(sources, names).cast(pa.string()),
             "row": pa.array(places, mask=is_text),
             "byte": pa.array(places, mask=~is_text),
             "id": pa.Array.from_buffers(pa.binary(16), len(ids), [None, pa.py_buffer(ids)]),
         }
-        if facts.values:
-            values = pa.concat_tables(
-                map(_as_table, facts.values), promote_options="permissive"
-            ).combine_chunks()
-            columns |= {name: values[name] for name in values.column_names}
-        return columns
 
 
 def _as_table(batch: Any) -> Any:

@@ -26,7 +26,6 @@ from tokenmill.preparation.stages.parts import (
     Part,
     PartWriter,
     TokenFile,
-    fact_files,
 )
 from tokenmill.preparation.stages.unit_text import kept_file, naming_source, text_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
@@ -106,7 +105,7 @@ def encode_unit(
     files = encoded.rules.pop("files", [])
     files += [name for part in encoded.parts for file in part.files for name in file.names(plan)]
     files += [f"{part.name}.rows" for part in encoded.parts if part.num_documents]
-    files += fact_files(plan, encoded.parts)
+    files += [f"{part.name}.facts" for part in encoded.parts if plan.settings.keeps_facts]
     files += [] if hits is None else [f"../evals/{hits.name}"]
     receipt = plan.workspace.leave_receipt(FOLDER, str(unit), files, asdict(encoded))
     if lines is not None:
@@ -229,8 +228,7 @@ class UnitEncoder:
 
     def _known(self, facts: "KeptFacts") -> "KeptFacts":
         """Facts whose sources are those of the plan, not those of the unit."""
-        facts.origins["source"] += self._plan.units[self._encoder.unit].source
-        return facts
+        return facts.of_source(self._plan.units[self._encoder.unit].source)
 
     def _close_part(self) -> None:
         if self._writer is not None:

@@ -22,7 +22,6 @@ from tokenmill.preparation.stages.parts import (
     FOLDER,
     ROW,
     TOKENS_PER_FILE,
-    FactsWriter,
     Part,
     TokenFile,
     TokenWriter,
@@ -186,8 +185,8 @@ class Stretch:
         self._close_file()
         part = Part(tuple(self._files), num_documents)
         if self._facts is not None:
-            with FactsWriter(self._plan, part.name, self._encoder.task) as file:
-                file.write(self._facts)
+            with self._plan.workspace.new(FOLDER, f"{part.name}.facts") as file:
+                file.write(self._facts.to_bytes())
         if num_documents:
             write_row(self._plan, part)
         return part

@@ -4,14 +4,13 @@
                  preceded by the begin token, if one is asked for
     N.M.rows     a row per document: its number of ids, and the hash of its own ids, without these
     N.M.C.column the values of column C (`plan.columns`), one for each id in N.M.tokens
-    N.M.origins  where each document comes from, and
-    N.M.values   the fields of it that are kept, if facts are kept (kept_facts.py)
+    N.M.facts    where each document comes from, and its fields that are kept (kept_facts.py)
 
 N is the unit that the part begins in, M counts its files. A document that is too long for one part
 is a part by itself, and its ids are in several files (`long_documents.py`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,7 +30,6 @@ ROW = np.dtype([("length", "<u8"), ("hash", HASH)])
 FOLDER = "units"
 Values = Mapping[str, np.ndarray]  # of columns, by name: one (or a row of k) for each id
 NO_COLUMNS: Values = {}
-ORIGINS, VALUES = ".origins", ".values"
 
 
 @dataclass(frozen=True)
@@ -77,15 +75,10 @@ class Part:
         return plan.workspace.array(FOLDER, f"{self.name}.rows", ROW, (self.num_documents,))
 
     def facts(self, plan: Plan) -> "KeptFacts":
-        """The facts of its documents, mapped; they are kept under the name of its first file."""
-        from tokenmill.base.arrow import from_streams
-        from tokenmill.text.reading.kept_facts import ORIGIN, KeptFacts
+        """The facts of its documents; they are kept under the name of its first file."""
+        from tokenmill.text.reading.kept_facts import KeptFacts
 
-        workspace = plan.workspace
-        origins = workspace.array(FOLDER, self.name + ORIGINS, ORIGIN, (self.num_documents,))
-        has_values = plan.settings.keep is not None
-        values = workspace.load(FOLDER, self.name + VALUES, "u1") if has_values else b""
-        return KeptFacts(origins, tuple(from_streams(values)))
+        return KeptFacts.from_bytes(plan.workspace.load(FOLDER, f"{self.name}.facts", "u1"))
 
     def token_arrays(self, plan: Plan) -> Iterator[np.ndarray]:
         """The ids of each of its files, mapped."""
@@ -142,7 +135,7 @@ class PartWriter(TokenWriter):
         super().__init__(plan, name, task)
         self._num_documents = 0
         self._rows = self._open("rows")
-        self._facts = FactsWriter(plan, name, task) if plan.settings.keeps_facts else None
+        self._facts = self._open("facts") if plan.settings.keeps_facts else None
 
     def add(
         self,
@@ -157,7 +150,7 @@ class PartWriter(TokenWriter):
         """
         plan = self._plan
         if self._facts is not None and facts is not None:
-            self._facts.write(facts)
+            self._facts.write(facts.to_bytes())
         rows = np.zeros(len(ends), ROW)
         rows["length"] = np.diff(ends, prepend=0) + 1  # with end-of-text
         if plan.needs_hashes:
@@ -175,33 +168,7 @@ class PartWriter(TokenWriter):
         self._num_documents += len(rows)
 
     def finish(self) -> Part:
-        if self._facts is not None:
-            self._facts.close()
         return Part((self.close(),), self._num_documents)
-
-
-class FactsWriter(ExitStack):
-    """Writes the facts of one part; given up if an error ends the `task` before it is closed."""
-
-    def __init__(self, plan: Plan, name: str, task: ExitStack) -> None:
-        super().__init__()
-        task.enter_context(self)
-        suffixes = (ORIGINS, VALUES) if plan.settings.keep else (ORIGINS,)
-        files = [plan.workspace.new(FOLDER, name + suffix) for suffix in suffixes]
-        self._origins, *self._values = map(self.enter_context, files)
-
-    def write(self, facts: "KeptFacts") -> None:
-        self._origins.write(facts.origins.data)
-        for file in self._values:
-            file.writelines(facts.streams())
-
-
-def fact_files(plan: Plan, parts: Iterable[Part]) -> list[str]:
-    """The names of the files of facts of parts that begin in one unit."""
-    if not plan.settings.keeps_facts:
-        return []
-    suffixes = (ORIGINS, VALUES) if plan.settings.keep else (ORIGINS,)
-    return [part.name + suffix for part in parts for suffix in suffixes]
 
 
 def with_ends(

@@ -246,7 +246,7 @@ class RowReader:
         if self.rules.keeps_facts:
             from tokenmill.text.reading.kept_facts import KeptFacts
 
-            values = (values_of(self._numbers),) if self.rules.keep and values_of else ()
+            values = values_of(self._numbers) if self.rules.keep and values_of else None
             chunk.kept = KeptFacts.at(self._numbers, values)
         chunk.drop_empty()
         self.chunk = Chunk([])

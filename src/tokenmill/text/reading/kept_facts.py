@@ -1,79 +1,66 @@
 """Facts of documents while they are on the way: where each one is, and the fields that are kept.
 
-Origins are a NumPy table. Values are Arrow record batches, each with types of its own: what is seen
-here decides nothing, since other units may hold other types; shards/facts_file.py finds one type.
+They are Arrow record batches, each with types of its own: what is seen here decides nothing, since
+other units may hold other types; shards/facts_file.py finds one type.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tokenmill.base.arrow import OWN_NAMES, array_of, from_streams, to_stream
+from tokenmill.base.arrow import OWN_NAMES, array_of, from_streams, to_streams
 from tokenmill.errors import BadInputError
 
-ORIGIN = np.dtype([("source", "<u4"), ("place", "<i8")])
-"""The file, as a number; and the row from 1, or for text files the byte at which it begins."""
+ORIGIN = ("source", "row")
 
 
-@dataclass(frozen=True)
 class KeptFacts:
-    """Facts of some documents, in order."""
+    """Facts of some documents, in order: record batches with a row for each document.
 
-    origins: np.ndarray
-    """(documents,) of ORIGIN."""
-    values: tuple[Any, ...] = ()
-    """Record batches, with a row for each document; none if no fields are kept."""
+    `source` is the file, as a number; `row` is its row from 1, or for text files the byte at which
+    it begins. The other columns are the fields that are kept.
+    """
+
+    def __init__(self, batches: Iterable[Any]) -> None:
+        self.batches = tuple(batches)
 
     @classmethod
-    def at(cls, places: Iterable[int] | np.ndarray, values: tuple[Any, ...] = ()) -> "KeptFacts":
+    def at(cls, places: Sequence[int] | np.ndarray, values: Any = None) -> "KeptFacts":
         """Return the facts of documents at these rows or bytes of one file."""
-        numbers = np.fromiter(places, np.int64)
-        origins = np.zeros(len(numbers), ORIGIN)
-        origins["place"] = numbers
-        return cls(origins, values)
+        import pyarrow as pa
+
+        arrays = [pa.array(np.zeros(len(places), np.uint32)), pa.array(places, pa.int64())]
+        if values is None:
+            return cls([pa.record_batch(arrays, ORIGIN)])
+        return cls([pa.record_batch([*arrays, *values], [*ORIGIN, *values.schema.names])])
 
     def of_source(self, number: int) -> "KeptFacts":
-        """Return the same facts of documents of another file."""
-        self.origins["source"] = number
-        return self
+        """Return the same facts of documents of another file: `number` is added to theirs."""
+        import pyarrow as pa
+
+        moved = [pa.array(batch["source"].to_numpy() + np.uint32(number)) for batch in self.batches]
+        pairs = zip(self.batches, moved, strict=True)
+        return KeptFacts(batch.set_column(0, "source", sources) for batch, sources in pairs)
 
     def chosen(self, is_chosen: np.ndarray | list[bool]) -> "KeptFacts":
         """Return the facts of those documents for which the mask is True."""
-        which = np.asarray(is_chosen, bool)
-        if which.all():
-            return self
-        values, start = [], 0
-        for batch in self.values:
-            values.append(batch.filter(_as_arrow(which[start : start + len(batch)])))
-            start += len(batch)
-        return KeptFacts(self.origins[which], tuple(values))
+        import pyarrow as pa
+
+        edges = np.cumsum([len(batch) for batch in self.batches])[:-1]
+        masks = map(pa.array, np.split(np.array(is_chosen, bool), edges))
+        return KeptFacts(b.filter(m) for b, m in zip(self.batches, masks, strict=True))
 
     def to_bytes(self) -> bytes:
         """Return all, for `from_bytes`; never empty."""
-        size = len(self.origins).to_bytes(8, "little")
-        return b"".join([size, self.origins.tobytes(), *self.streams()])
-
-    def streams(self) -> Iterator[bytes]:
-        """Yield the values as Arrow IPC streams."""
-        return map(to_stream, self.values)
+        return b"".join(to_streams(self.batches))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "KeptFacts":
-        size = int.from_bytes(data[:8], "little")
-        origins = np.frombuffer(data, ORIGIN, size, 8)
-        return cls(origins.copy(), tuple(from_streams(data[8 + origins.nbytes :])))
+    def from_bytes(cls, data: Any) -> "KeptFacts":
+        return cls(from_streams(data))
 
     def __add__(self, other: "KeptFacts") -> "KeptFacts":
-        origins = np.concatenate([self.origins, other.origins])
-        return KeptFacts(origins, self.values + other.values)
-
-
-def _as_arrow(mask: np.ndarray) -> Any:
-    import pyarrow
-
-    return pyarrow.array(mask)
+        return KeptFacts(self.batches + other.batches)
 
 
 class KeptFields:

@@ -82,13 +82,13 @@ def _facts(
     """Return the facts of documents; `numbers` are their lines in these pieces, from 1."""
     from tokenmill.text.reading.kept_facts import KeptFacts
 
-    values: tuple[Any, ...] = ()
+    values = None
     if rules.kept_fields is not None:
 
         def name_of(i: int) -> str:
             return f"{source.name}:{_lines_before(source, pieces.offset) + int(numbers[i]):,}"
 
-        values = (rules.kept_fields.of_rows(rows, name_of),)
+        values = rules.kept_fields.of_rows(rows, name_of)
     return KeptFacts.at(numbers + lines_before, values)
 
 
