@@ -267,13 +267,15 @@ def measured(rng: np.random.Generator) -> tuple[Any, ...]:
     *texts, tables = of_words(rng)
     what = int(rng.integers(0, 3))
     columns = (10, 7 + 2 * int(rng.integers(0, 12)), 7)[what]
-    return *texts, np.empty((len(texts[1]), columns), np.int64), tables, what, 30
+    left = rng.integers(0, 2, len(texts[1])).astype(np.uint8)
+    return *texts, np.empty((len(texts[1]), columns), np.int64), left, tables, what, 30
 
 
 def cleaned(rng: np.random.Generator) -> tuple[Any, ...]:
     *texts, tables = of_words(rng)
     counts = np.empty((len(texts[1]), 9), np.int64)
-    return *texts, counts, tables, int(rng.integers(0, 64)), int(rng.integers(-1, 30)), 2
+    left = rng.integers(0, 2, len(texts[1])).astype(np.uint8)
+    return *texts, counts, left, tables, int(rng.integers(0, 64)), int(rng.integers(-1, 30)), 2
 
 
 def use_maps(loops: Any, edges: Any, width: Any, is_signed: Any, runs: Any, *rest: Any) -> None:

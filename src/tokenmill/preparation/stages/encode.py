@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tokenmill.preparation.stages.conversations import ConversationEncoder
     from tokenmill.preparation.stages.duplicates import Search
     from tokenmill.preparation.stages.long_documents import LongDocuments
-    from tokenmill.preparation.stages.removals import Removal, RulesRecord
+    from tokenmill.preparation.stages.removals import RulesRecord
     from tokenmill.text.reading.kept_facts import KeptFacts
 
 PARTS_FILE = "parts.json"
@@ -79,9 +79,7 @@ def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
         yield EncodedUnit(**receipt)
 
 
-def encode_unit(
-    out_dir: str, unit: int, lines: "Search | None" = None, removals: "Sequence[Removal]" = ()
-) -> Receipt:
+def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None) -> Receipt:
     """Task: leave the encoded documents of one unit, in one part or several."""
     plan = load_plan(out_dir)
     with naming_source(plan, unit), ExitStack() as task:
@@ -91,7 +89,7 @@ def encode_unit(
             from tokenmill.preparation.stages.contamination import HitsRecord
 
             hits = HitsRecord(plan, unit, task)
-        chunks = text_of(plan, unit, lines, removals)
+        chunks = text_of(plan, unit, lines)
         if plan.cuts_test_items:
             from tokenmill.preparation.stages.contamination import without_passages
 

@@ -13,7 +13,7 @@ from tokenmill.base.human import one_line
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.encode import encoded_units, load_parts
-from tokenmill.preparation.stages.late_removals import NEAR, numbers_of
+from tokenmill.preparation.stages.removals import NEAR, numbers_of
 from tokenmill.preparation.stages.placed_documents import PlacedDocuments
 from tokenmill.text.filters.rule import in_shard
 

@@ -83,8 +83,8 @@ class Part:
 
         workspace = plan.workspace
         origins = workspace.array(FOLDER, self.name + ORIGINS, ORIGIN, (self.num_documents,))
-        has_values = plan.settings.keep is not None
-        values = workspace.load(FOLDER, self.name + VALUES, "u1") if has_values else b""
+        is_there = plan.settings.keeps_values
+        values = workspace.load(FOLDER, self.name + VALUES, "u1") if is_there else b""
         return KeptFacts(origins, tuple(from_streams(values)))
 
     def token_arrays(self, plan: Plan) -> Iterator[np.ndarray]:
@@ -186,7 +186,7 @@ class FactsWriter(ExitStack):
     def __init__(self, plan: Plan, name: str, task: ExitStack) -> None:
         super().__init__()
         task.enter_context(self)
-        suffixes = (ORIGINS, VALUES) if plan.settings.keep else (ORIGINS,)
+        suffixes = (ORIGINS, VALUES) if plan.settings.keeps_values else (ORIGINS,)
         files = [plan.workspace.new(FOLDER, name + suffix) for suffix in suffixes]
         self._origins, *self._values = map(self.enter_context, files)
 
@@ -200,7 +200,7 @@ def fact_files(plan: Plan, parts: Iterable[Part]) -> list[str]:
     """The names of the files of facts of parts that begin in one unit."""
     if not plan.settings.keeps_facts:
         return []
-    suffixes = (ORIGINS, VALUES) if plan.settings.keep else (ORIGINS,)
+    suffixes = (ORIGINS, VALUES) if plan.settings.keeps_values else (ORIGINS,)
     return [part.name + suffix for part in parts for suffix in suffixes]
 
 

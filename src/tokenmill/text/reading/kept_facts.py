@@ -4,14 +4,14 @@ Origins are a NumPy table. Values are Arrow record batches, each with types of i
 here decides nothing, since other units may hold other types; shards/facts_file.py finds one type.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tokenmill.base.arrow import OWN_NAMES, array_of, from_streams, to_stream
-from tokenmill.errors import BadInputError
+from tokenmill.errors import BadInputError, PrepareError
 
 ORIGIN = np.dtype([("source", "<u4"), ("place", "<i8")])
 """The file, as a number; and the row from 1, or for text files the byte at which it begins."""
@@ -48,6 +48,28 @@ class KeptFacts:
             values.append(batch.filter(_as_arrow(which[start : start + len(batch)])))
             start += len(batch)
         return KeptFacts(self.origins[which], tuple(values))
+
+    def with_values(self, columns: Mapping[str, Sequence[Any]], whose: str) -> "KeptFacts":
+        """Return the same facts, and columns of new ones that the rule `whose` found out."""
+        import pyarrow as pa
+
+        known = {name for batch in self.values for name in batch.schema.names}
+        for name in columns:
+            if name in known or name in OWN_NAMES:
+                raise PrepareError(f"{whose}: there is a fact {name!r} already; name it otherwise")
+        arrays = {
+            name: array_of(name, values, lambda row: f"{whose}, document {row}")
+            for name, values in columns.items()
+        }
+        if not self.values:
+            return KeptFacts(self.origins, (pa.record_batch(arrays),))
+        batches, start = [], 0
+        for batch in self.values:
+            new = [array.slice(start, len(batch)) for array in arrays.values()]
+            names = [*batch.schema.names, *arrays]
+            batches.append(pa.record_batch([*batch.columns, *new], names))
+            start += len(batch)
+        return KeptFacts(self.origins, tuple(batches))
 
     def to_bytes(self) -> bytes:
         """Return all, for `from_bytes`; never empty."""
