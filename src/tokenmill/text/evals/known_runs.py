@@ -85,7 +85,7 @@ class KnownRuns:
         if kernel.compiled is not None:
             filter_, runs, heads, sizes, head = self._tables
             found = kernel.compiled.find_runs(texts, self.width, head, filter_, runs, heads, sizes)
-            hits = np.frombuffer(found, np.uint64).reshape(-1, 4)[:, :3].copy()
+            hits = np.frombuffer(found, np.uint64).reshape(-1, 3).copy()
             hits[:, 2] = self.hashes.searchsorted(hits[:, 2])
             hits = hits.astype(np.int64)
         else:
@@ -110,15 +110,16 @@ class KnownRuns:
 
     def _are_same(self, texts: list[bytes], hits: np.ndarray) -> np.ndarray:
         """Return a mask of the hits whose words are those of the run, compared one by one."""
-        is_same = np.zeros(len(hits), np.bool_)
-        last, words = -1, []
-        for hit, (number, first, run) in enumerate(hits.tolist()):
+        owners = self.starts[hits[:, 2]]
+        places = zip(self.passages[owners].tolist(), self.positions[owners].tolist(), strict=True)
+        is_same = []
+        last, words = -1, list[bytes]()
+        for (number, first, _), (passage, begin) in zip(hits.tolist(), places, strict=True):
             if number != last:
                 last, words = number, words_of(texts[number])
-            owner, size = self.starts[run], self.size_of(run)
-            begin, passage = self.positions[owner], self.words[self.passages[owner]]
-            is_same[hit] = words[first : first + size] == passage[begin : begin + size]
-        return is_same
+            wanted = self.words[passage][begin : begin + self.width]
+            is_same.append(words[first : first + len(wanted)] == wanted)
+        return np.array(is_same, np.bool_)
 
     @cached_property
     def _short(self) -> list[list[bytes]]:
