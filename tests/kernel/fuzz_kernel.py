@@ -256,11 +256,11 @@ def of_words(rng: np.random.Generator) -> tuple[Any, ...]:
 
     whole, ends = documents(rng)
     split = kernel.compiled.split_words(whole, ends, word_tables())
-    classes, forms, slots = word_tables()
+    classes, forms = word_tables()
     if rng.random() < 0.2:
         forms = np.ascontiguousarray(spoiled_array(forms.view(np.uint32), rng))
     words = (np.frombuffer(some, kind) for some, kind in zip(split, ("<u4", "<i8"), strict=True))
-    return whole, ends, *words, (classes, forms, slots)
+    return whole, ends, *words, (classes, forms)
 
 
 def measured(rng: np.random.Generator) -> tuple[Any, ...]:

@@ -80,7 +80,7 @@ def test_marked_documents_stay_with_the_item_as_a_fact(files, tmp_path):
 
 
 def test_what_is_added_is_marked_too(files, tmp_path):
-    source, quiz, texts, holds = files
+    _, quiz, texts, holds = files
     options = {"decontaminate": str(quiz), "on_contaminated": "mark", **SETTINGS}
     prepare(write(tmp_path / "b.jsonl", texts[:50]), tmp_path / "out", **options)
 

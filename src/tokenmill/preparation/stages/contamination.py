@@ -1,10 +1,9 @@
 """Copies of test items: found while texts are read, judged when all were read.
 
-Each unit leaves its hits, `evals/N.hits`: (hits, 3) uint32, the number of the document in the unit,
-its word, and the run of words that begins there. One task then knows in how many documents each run
-is, and leaves what goes: `evals/N.removed`; with `cut` the words to cut, `evals/N.cuts`; with `mark`
-what becomes a fact, `evals/N.marked`. Hits are found while documents are encoded; only `cut` reads
-the text once before, since it must know.
+Each unit leaves its hits, `evals/N.hits`. One task then knows in how many documents each run of
+words is, and leaves what goes, `evals/N.removed`; with `cut` the hits to cut, `evals/N.cuts`; with
+`mark` what becomes a fact, `evals/N.marked`. Hits are found while documents are encoded; only `cut`
+reads the text once before, since it must know.
 """
 
 from collections.abc import Iterator
@@ -32,8 +31,13 @@ RUNS_FILE = f"{FOLDER}/runs.npz"
 ITEMS_FILE = f"{FOLDER}/items.json"
 CONTAMINATED = "contaminated"
 """The fact that `mark` keeps: the test set, and the line of the item."""
-HIT = np.dtype([("number", "<u4"), ("word", "<u4"), ("run", "<u4")])
-HIT_NUMBERS = len(HIT)
+HIT = np.dtype(
+    [
+        ("number", "<u4"),  # of the document in its unit
+        ("word", "<u4"),  # the first one
+        ("run", "<u4"),  # of the words that were found, in the list of all
+    ]
+)
 _ORDINAL_BITS = 32
 
 
@@ -72,7 +76,7 @@ class HitsRecord:
         hits = self._known.find(chunk.texts)
         if len(hits):
             hits[:, 0] = chunk.numbers[hits[:, 0]]
-            self._hits.write(hits.astype("<u4").data)
+            self._hits.write(hits.astype("<u4").view(HIT).data)
 
     def close(self) -> None:
         self._file.close()
@@ -97,27 +101,20 @@ def judge_hits(out_dir: str, _number: int = 0) -> Receipt:
     plan = load_plan(out_dir)
     known = load_runs(plan)
     owners = orjson.loads(plan.workspace.read(ITEMS_FILE))
-    per_unit = [_read_hits(plan, unit) for unit in range(len(plan.units))]
+    per_unit = [plan.workspace.load(FOLDER, f"{n}.hits", HIT) for n in range(len(plan.units))]
     units = np.repeat(np.arange(len(per_unit)), [len(hits) for hits in per_unit])
-    hits = np.concatenate([np.empty((0, HIT_NUMBERS), np.int64), *per_unit])
-    documents = units << _ORDINAL_BITS | hits[:, 0]
-    found = judge(known, documents, hits[:, 2])
+    hits = np.concatenate(per_unit)
+    documents = units << _ORDINAL_BITS | hits["number"]
+    found = judge(known, documents, hits["run"].astype(np.int64))
     action = plan.settings.on_contaminated
     if action == "cut":
-        rows = np.zeros(int(found.counts.sum()), HIT)
-        rows["number"], rows["word"], rows["run"] = hits[found.counts].T
-        files = write_rows(plan, FOLDER, "cuts", units[found.counts], rows)
+        files = write_rows(plan, FOLDER, "cuts", units[found.counts], hits[found.counts])
     else:
         kind = {"drop": "removed", "mark": "marked"}[action]
         rows = _as_removed(plan, found, owners)
         files = write_rows(plan, FOLDER, kind, found.documents >> _ORDINAL_BITS, rows)
     facts = {"report": _report(plan, known, found, owners)}
     return plan.workspace.leave_receipt(FOLDER, "judged", files, facts)
-
-
-def _read_hits(plan: Plan, unit: int) -> np.ndarray:
-    hits = plan.workspace.load(FOLDER, f"{unit}.hits", "<u4")
-    return hits.reshape(-1, HIT_NUMBERS).astype(np.int64)
 
 
 def _as_removed(plan: Plan, found: Found, owners: list[tuple[str, int]]) -> np.ndarray:

@@ -12,8 +12,8 @@ from tokenmill.base.human import one_line
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.encode import encoded_units, load_parts
-from tokenmill.preparation.stages.removals import NEAR, numbers_of, unit_of
 from tokenmill.preparation.stages.placed_documents import PlacedDocuments
+from tokenmill.preparation.stages.removals import NEAR, numbers_of, unit_of
 from tokenmill.text.filters.rule import in_shard
 
 ALLOWED = "heavy-dedup-allowed"
@@ -74,15 +74,10 @@ def _shown(plan: Plan, first: int, unit: int, rows: np.ndarray) -> Iterator[str]
 
 def _beginning(plan: Plan, first: int, unit: int, number: int) -> str:
     """The beginning of a document of a unit, or of the dataset that is added to."""
-    if unit < 0:
-        owner, position = in_shard(unit), number
-    else:
-        parts = (
-            n for n in range(len(load_parts(plan.workspace.place))) if unit_of(plan, n) == unit
-        )
-        places = (
-            (first + n, at) for n in parts for at in np.flatnonzero(numbers_of(plan, n) == number)
-        )
-        owner, position = next(places)
+    owner, position = in_shard(unit), number
+    for part in range(len(load_parts(plan.workspace.place))) if unit >= 0 else ():
+        if unit_of(plan, part) == unit:
+            for at in np.flatnonzero(numbers_of(plan, part) == number).tolist():
+                owner, position = first + part, at
     (text,) = PlacedDocuments(plan, first).texts_in(owner, np.array([position]))
     return f'"{one_line(text[:_SHOWN].decode("utf-8", "ignore"))}"'

@@ -90,7 +90,8 @@ class KnownRuns:
             hits = hits.astype(np.int64)
         else:
             hits = self._find_slowly(texts)
-        return hits[self._are_same(texts, hits)]
+        found_hits: np.ndarray = hits[self._are_same(texts, hits)]
+        return found_hits
 
     def size_of(self, run: int) -> int:
         """Words of a run."""

@@ -24,8 +24,8 @@ A rule that changes texts (C4 takes lines out) gives the new ones in `Verdict.te
 what it did to each in `Verdict.counts`. One that needs more than the text (a path, a licence) names
 the fields in `needs`, and finds them in `batch.fields`.
 
-A stage that must see all documents first (near-duplicates, decontamination) leaves rows of `REMOVED`
-for each unit; `preparation/stages/removals.py` says how.
+A stage that must see all documents first (near-duplicates, test items) leaves rows of `REMOVED` for
+each unit; `preparation/stages/removals.py` says how.
 """
 
 from collections.abc import Mapping, Sequence
