@@ -5,6 +5,7 @@ import json
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +28,7 @@ from tokenmill.text.filters.rule import (
 )
 from tokenmill.text.filters.rule_chain import RuleChain
 from tokenmill.text.reading.chunks import Chunk
+from tokenmill.text.reading.kept_facts import KeptFacts
 
 texts = st.lists(st.text("ab \n\u00e9\u4e2d.@1", max_size=30), max_size=8)
 
@@ -87,6 +89,20 @@ def test_reasons_of_several_rules_are_joined():
 
     assert [together.reasons[code] for code in together.rows["reason"]] == ["b", "c", "b"]
     assert together.counts() == {"b": 2, "c": 1}
+
+
+def test_new_facts_are_those_of_their_documents():
+    batches = [pa.record_batch({"url": urls}) for urls in (["a", "b"], ["c"], ["d", "e"])]
+    kept = KeptFacts.at([3, 4, 9, 11, 12], tuple(batches))
+
+    found = kept.with_values({"score": [1, 2, 3, 4, None]}, "map")
+
+    assert pa.Table.from_batches(found.values).to_pydict() == {
+        "url": ["a", "b", "c", "d", "e"],
+        "score": [1, 2, 3, 4, None],
+    }
+    with pytest.raises(PrepareError, match="'url'"):
+        kept.with_values({"url": [""] * 5}, "map")
 
 
 @pytest.mark.parametrize("name", ["gopher_quality", "gopher_repetition", "c4", "fineweb"])
