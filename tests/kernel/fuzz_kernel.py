@@ -256,24 +256,26 @@ def of_words(rng: np.random.Generator) -> tuple[Any, ...]:
 
     whole, ends = documents(rng)
     split = kernel.compiled.split_words(whole, ends, word_tables())
-    classes, forms, slots = word_tables()
+    classes, forms = word_tables()
     if rng.random() < 0.2:
         forms = np.ascontiguousarray(spoiled_array(forms.view(np.uint32), rng))
     words = (np.frombuffer(some, kind) for some, kind in zip(split, ("<u4", "<i8"), strict=True))
-    return whole, ends, *words, (classes, forms, slots)
+    return whole, ends, *words, (classes, forms)
 
 
 def measured(rng: np.random.Generator) -> tuple[Any, ...]:
     *texts, tables = of_words(rng)
     what = int(rng.integers(0, 3))
     columns = (10, 7 + 2 * int(rng.integers(0, 12)), 7)[what]
-    return *texts, np.empty((len(texts[1]), columns), np.int64), tables, what, 30
+    left = rng.integers(0, 2, len(texts[1])).astype(np.uint8)
+    return *texts, np.empty((len(texts[1]), columns), np.int64), left, tables, what, 30
 
 
 def cleaned(rng: np.random.Generator) -> tuple[Any, ...]:
     *texts, tables = of_words(rng)
     counts = np.empty((len(texts[1]), 9), np.int64)
-    return *texts, counts, tables, int(rng.integers(0, 64)), int(rng.integers(-1, 30)), 2
+    left = rng.integers(0, 2, len(texts[1])).astype(np.uint8)
+    return *texts, counts, left, tables, int(rng.integers(0, 64)), int(rng.integers(-1, 30)), 2
 
 
 def use_maps(loops: Any, edges: Any, width: Any, is_signed: Any, runs: Any, *rest: Any) -> None:

@@ -31,6 +31,7 @@ SPECIAL = (np.zeros(3, bool), np.empty(0, np.int64), 9)
 MARKS = (np.empty((2, 3), np.int32), np.empty(2, np.int64), np.empty(2, np.int64))
 NUMBERS = (np.empty(3, np.int64), np.arange(3))
 # A text of one word: hash, begin, size.
+LEFT = np.ones(1, np.uint8)
 WORD = (b"ab\n", np.array([2]), np.array([7, 7, 0, 2], np.uint32), np.array([1]))
 
 
@@ -144,16 +145,21 @@ def test_a_variable_selects_the_twins(tmp_path):
         ("expand_rows", (*[np.empty(2, int)] * 4, *[np.array([0])] * 2, *[np.array([0, 3])] * 5)),
         ("locate_pieces", (*[np.empty(1, int)] * 2, *[np.array([1])] * 2, *[np.array([0, 1])] * 5)),
         ("split_words", (b"ab\n", np.array([4]), tables())),
-        ("split_words", (b"ab\n", np.array([2]), tables()[:2])),
+        ("split_words", (b"ab\n", np.array([2]), tables()[:1])),
         ("split_words", (b"ab\n", np.array([2]), (tables()[0][1:], *tables()[1:]))),
-        ("measure_texts", (*WORD, np.empty((1, 9), int), tables(), 0, 30)),
-        ("measure_texts", (*WORD, np.empty((1, 10), int), tables(), 3, 30)),
-        ("measure_texts", (*WORD[:3], np.array([2]), np.empty((1, 10), int), tables(), 0, 30)),
+        ("measure_texts", (*WORD, np.empty((1, 9), int), LEFT, tables(), 0, 30)),
+        ("measure_texts", (*WORD, np.empty((1, 10), int), LEFT, tables(), 3, 30)),
         (
             "measure_texts",
-            (b"a\n", np.array([1]), *WORD[2:], np.empty((1, 10), int), tables(), 0, 30),
+            (*WORD[:3], np.array([2]), np.empty((1, 10), int), LEFT, tables(), 0, 30),
         ),
-        ("clean_lines", (*WORD, np.empty((1, 8), int), tables(), 63, 9, 3)),
+        (
+            "measure_texts",
+            (b"a\n", np.array([1]), *WORD[2:], np.empty((1, 10), int), LEFT, tables(), 0, 30),
+        ),
+        ("clean_lines", (*WORD, np.empty((1, 8), int), LEFT, tables(), 63, 9, 3)),
+        ("measure_texts", (*WORD, np.empty((1, 10), int), b"", tables(), 0, 30)),
+        ("clean_lines", (*WORD, np.empty((1, 9), int), bytes(2), tables(), 63, 9, 3)),
     ],
 )
 def test_what_would_be_outside_of_an_array_is_refused(function, arguments):

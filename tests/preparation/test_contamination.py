@@ -1,12 +1,15 @@
-"""`--decontaminate`: documents that hold a test item are dropped, cut or counted."""
+"""`--decontaminate`: documents that hold a test item are dropped, cut or marked."""
 
 import json
 import random
 
+import pyarrow.parquet as pq
 import pytest
 from flat import prepare
 from preparation.oracle import hashes_of_files
 from preparation.test_near_duplicates import left_in, record_of, write
+
+import tokenmill
 
 SETTINGS = {"tokenizer": "bytes", "val_fraction": 0.0}
 ITEMS = 12
@@ -60,7 +63,7 @@ def test_a_passage_is_cut_out_of_its_document(files, tmp_path):
     assert accounts["changed"] == {"decontaminate: passages cut": len(holds)}
 
 
-def test_marked_documents_stay_and_are_counted(files, tmp_path):
+def test_marked_documents_stay_with_the_item_as_a_fact(files, tmp_path):
     source, quiz, texts, holds = files
     out = tmp_path / "out"
 
@@ -69,9 +72,29 @@ def test_marked_documents_stay_and_are_counted(files, tmp_path):
     assert left_in(out) == set(texts)
     accounts = json.loads((out / "dataset_metadata.json").read_text())["accounts"]
     assert accounts["test_sets"]["quiz.jsonl"]["documents"] == len(holds)
+    facts = pq.read_table(out / "train" / "documents.parquet")
+    expected = [f"quiz.jsonl:{holds[n] + 1}" if n in holds else None for n in range(len(texts))]
+    assert facts["contaminated"].to_pylist() == expected
+    clean = tokenmill.open(out, where="contaminated is null")
+    assert clean.num_documents == len(texts) - len(holds)
 
 
-@pytest.mark.parametrize("mode", ["drop", "cut"])
+def test_what_is_added_is_marked_too(files, tmp_path):
+    _, quiz, texts, holds = files
+    options = {"decontaminate": str(quiz), "on_contaminated": "mark", **SETTINGS}
+    prepare(write(tmp_path / "b.jsonl", texts[:50]), tmp_path / "out", **options)
+
+    prepare(write(tmp_path / "c.jsonl", texts[50:]), tmp_path / "out", append=True, **options)
+
+    (facts,) = (tmp_path / "out" / "train").glob("documents*.parquet")
+    marks = pq.read_table(facts)["contaminated"].to_pylist()
+    assert {n for n, mark in enumerate(marks) if mark} == holds.keys()
+    manifest = json.loads((tmp_path / "out" / "dataset_metadata.json").read_text())
+    report = manifest["accounts"]["test_sets"]["quiz.jsonl"]
+    assert report == {"items": ITEMS, "too_short": 0, "items_found": 10, "documents": len(holds)}
+
+
+@pytest.mark.parametrize("mode", ["drop", "cut", "mark"])
 def test_units_workers_and_near_duplicates_do_not_matter(files, tmp_path, mode):
     source, quiz, _, _ = files
     runs = ({"unit_bytes": 3000}, {"workers": 2, "unit_bytes": 9000}, {"workers": 1})

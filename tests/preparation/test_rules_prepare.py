@@ -5,6 +5,7 @@ import shutil
 import sys
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from flat import estimate, plan, prepare
 from preparation import runs
@@ -21,6 +22,11 @@ def no_x(documents):
     texts = [None if "x" in text else text.replace("@@", "@") for text in documents.texts]
     reasons = [None if text else "has an x" for text in texts]
     return Mapped(texts, reasons, [text.count("x") for text in documents.texts])
+
+def judges(documents):
+    words = [len(text.split()) for text in documents.texts]
+    facts = {"words": words, "first": [text[:1] or None for text in documents.texts]}
+    return Mapped([text if n > 3 else None for text, n in zip(documents.texts, words)], facts=facts)
 
 def fails(documents):
     return [text if "seven" not in text else 1 / 0 for text in documents.texts]
@@ -207,6 +213,24 @@ def test_an_error_of_a_function_names_document_and_file(tmp_path, functions):
         PrepareError, match=r"a\.jsonl, document 3: .*ZeroDivisionError.*\"document"
     ):
         prepare(tmp_path / "a.jsonl", tmp_path / "out", map="my_rules:fails")
+
+
+def test_facts_of_a_function_are_kept_with_its_documents(tmp_path, functions):
+    texts = [text for text in corpus(tmp_path / "in").values() if len(text.split()) > 3]
+    settings = {"map": "my_rules:judges", "tokenizer": "bytes", "val_fraction": 0.0}
+    with pytest.raises(PrepareError, match="facts=True"):
+        prepare(tmp_path / "in", tmp_path / "none", workers=1, **settings)
+
+    for name, how in (("out", {"facts": True}), ("both", {"keep": "all=text", "workers": 2})):
+        prepare(tmp_path / "in", tmp_path / name, unit_bytes=900, **how, **settings)
+
+        found = pq.read_table(tmp_path / name / "train" / "documents.parquet")
+        assert found["words"].to_pylist() == [len(text.split()) for text in texts]
+        assert found["first"].to_pylist() == [text[0] for text in texts]
+    assert found["all"].to_pylist() == texts
+    corpus(tmp_path / "in2", seed=1)
+    prepare(tmp_path / "in2", tmp_path / "out", append=True)
+    assert tokenmill.open(tmp_path / "out", where="words > 9").num_documents > 0
 
 
 def test_a_changed_function_is_another_preparation(tmp_path, functions):

@@ -5,6 +5,7 @@ import json
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +17,18 @@ from tokenmill.text.filters.length import Length
 from tokenmill.text.filters.map_function import MapError, MapRule, name_of
 from tokenmill.text.filters.mapped import Mapped
 from tokenmill.text.filters.mask import EMAIL, IPV4, IPV6, Mask
-from tokenmill.text.filters.rule import NONE_REMOVED, REMOVED, Batch, Removed, Rule, Verdict
+from tokenmill.text.filters.rule import (
+    NONE_REMOVED,
+    REMOVED,
+    Batch,
+    Removed,
+    Rule,
+    Verdict,
+    load_filter,
+)
 from tokenmill.text.filters.rule_chain import RuleChain
 from tokenmill.text.reading.chunks import Chunk
+from tokenmill.text.reading.kept_facts import KeptFacts
 
 texts = st.lists(st.text("ab \n\u00e9\u4e2d.@1", max_size=30), max_size=8)
 
@@ -70,18 +80,45 @@ def test_rules_in_a_row_do_what_they_do_to_each_document_alone(some, least, most
     assert out.left["read"][:2] == (len(some), sum(len(text.encode()) for text in some))
 
 
-def test_reasons_of_several_rules_are_joined_and_survive_json():
+def test_reasons_of_several_rules_are_joined():
     def removed(number, *reasons):
         row = np.array([(number, len(reasons) - 1, np.nan, -1, 0)], REMOVED)
         return Removed(row, reasons)
 
     together = NONE_REMOVED + removed(1, "a", "b") + removed(2, "c") + removed(3, "x", "b")
-    again = Removed.from_json(json.loads(json.dumps(together.to_json()).replace("NaN", "null")))
 
-    for each in (together, again):
-        assert [each.reasons[code] for code in each.rows["reason"]] == ["b", "c", "b"]
-        assert each.counts() == {"b": 2, "c": 1}
-        assert np.isnan(each.rows["value"]).all()
+    assert [together.reasons[code] for code in together.rows["reason"]] == ["b", "c", "b"]
+    assert together.counts() == {"b": 2, "c": 1}
+
+
+def test_new_facts_are_those_of_their_documents():
+    batches = [pa.record_batch({"url": urls}) for urls in (["a", "b"], ["c"], ["d", "e"])]
+    kept = KeptFacts.at([3, 4, 9, 11, 12], tuple(batches))
+
+    found = kept.with_values({"score": [1, 2, 3, 4, None]}, "map")
+
+    assert pa.Table.from_batches(found.values).to_pydict() == {
+        "url": ["a", "b", "c", "d", "e"],
+        "score": [1, 2, 3, 4, None],
+    }
+    with pytest.raises(PrepareError, match="'url'"):
+        kept.with_values({"url": [""] * 5}, "map")
+
+
+@pytest.mark.parametrize("name", ["gopher_quality", "gopher_repetition", "c4", "fineweb"])
+def test_documents_that_were_dropped_change_nothing_for_others(name):
+    texts = [f"This is sentence {n}. ".encode() * 6 for n in range(9)]
+    left, others = Batch.of(texts), Batch.of(texts)
+    left.is_left[::2] = 0
+    rule = load_filter(name, {})
+
+    found, expected = rule.apply(left), rule.apply(others)
+
+    assert np.array_equal(found.reasons[1::2], expected.reasons[1::2])
+    assert np.array_equal(found.values[1::2], expected.values[1::2], equal_nan=True)
+    assert {n: found.texts.get(n) for n in range(1, 9, 2)} == {
+        n: expected.texts.get(n) for n in range(1, 9, 2)
+    }
 
 
 @pytest.mark.parametrize(

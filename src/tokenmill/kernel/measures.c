@@ -66,7 +66,7 @@ typedef struct {
     size_t num_words;
 } Document;
 
-enum { TEXT, ENDS, SPLIT, SPLIT_ENDS, OUT, NUM_BUFFERS };
+enum { TEXT, ENDS, SPLIT, SPLIT_ENDS, OUT, LEFT, NUM_BUFFERS };
 
 /* A call: its arguments, and room to work in. */
 typedef struct {
@@ -93,6 +93,9 @@ static Document document_of(const Call *call, Py_ssize_t number) {
                          (size_t)(counts[number] - first)};
     return document;
 }
+
+/* Whether a document is to be looked at: of others, nothing is counted. */
+static inline int is_left(const Call *call, Py_ssize_t number) { return ((const uint8_t *)call->held[LEFT].buf)[number]; }
 
 static inline Number characters_in(const uint8_t *at, const uint8_t *stop) {
     Number count = 0;
@@ -450,6 +453,7 @@ static int open_call(Call *call, PyObject *tables, Py_ssize_t least, Py_ssize_t 
     call->num_columns = call->num_documents ? numbers / call->num_documents : least;
     int sound = call->num_columns >= least && (call->num_columns == least || (step && (call->num_columns - least) % step == 0)) &&
                 call->held[OUT].len == call->num_documents * call->num_columns * (Py_ssize_t)sizeof(Number) &&
+                call->held[LEFT].len == call->num_documents &&
                 are_documents(call->held + TEXT, call->held + ENDS) && are_words(call);
     if (sound) {
         memset(call->held[OUT].buf, 0, (size_t)call->held[OUT].len);
@@ -480,6 +484,7 @@ enum { QUALITY, REPETITION, FINEWEB };
 static int measure(Call *call, int what, Number short_line) {
     int failed = 0;
     for (Py_ssize_t number = 0; number < call->num_documents && !failed; number++) {
+        if (!is_left(call, number)) continue;
         Document document = document_of(call, number);
         Number *out = (Number *)call->held[OUT].buf + number * call->num_columns;
         if (what == QUALITY)
@@ -491,8 +496,8 @@ static int measure(Call *call, int what, Number short_line) {
     return failed;
 }
 
-/* measure_texts(text, ends, words, word_ends, out, tables, what, short_line): the counts of each document,
-   int64, in the columns of quality (`what` 0), repetition (1) or lines (2). */
+/* measure_texts(text, ends, words, word_ends, out, left, tables, what, short_line): the counts of each
+   document that is `left`, int64, in the columns of quality (`what` 0), repetition (1) or lines (2). */
 PyObject *measure_texts(PyObject *self, PyObject *arguments) {
     static const Py_ssize_t COLUMNS[] = {QUALITY_COLUMNS, REPETITION_COLUMNS, FINEWEB_COLUMNS};
     Call call;
@@ -501,8 +506,8 @@ PyObject *measure_texts(PyObject *self, PyObject *arguments) {
     long long short_line;
     (void)self;
     memset(&call, 0, sizeof call);
-    if (!PyArg_ParseTuple(arguments, "y*y*y*y*w*OiL", call.held, call.held + 1, call.held + 2, call.held + 3, call.held + 4,
-                          &tables, &what, &short_line))
+    if (!PyArg_ParseTuple(arguments, "y*y*y*y*w*y*OiL", call.held, call.held + 1, call.held + 2, call.held + 3, call.held + 4,
+                          call.held + 5, &tables, &what, &short_line))
         return NULL;
     if (what < QUALITY || what > FINEWEB) {
         PyErr_SetString(PyExc_ValueError, "there are no such counts");
@@ -728,8 +733,9 @@ static int64_t clean_document(Call *call, const LineRules *line_rules, Document 
     return (int64_t)size;
 }
 
-/* clean_lines(text, ends, words, word_ends, out, tables, flags, most_characters, least_words): the documents
-   after the rules of c4 for lines, with a newline after each, and their ends; their counts are in `out`. */
+/* clean_lines(text, ends, words, word_ends, out, left, tables, flags, most_characters, least_words): the
+   documents after the rules of c4 for lines, with a newline after each, and their ends; their counts are in
+   `out`. Of those that are not `left` nothing stays. */
 PyObject *clean_lines(PyObject *self, PyObject *arguments) {
     Call call;
     LineRules rules;
@@ -737,8 +743,8 @@ PyObject *clean_lines(PyObject *self, PyObject *arguments) {
     long long most_characters, least_words;
     (void)self;
     memset(&call, 0, sizeof call);
-    if (!PyArg_ParseTuple(arguments, "y*y*y*y*w*OiLL", call.held, call.held + 1, call.held + 2, call.held + 3,
-                          call.held + 4, &tables, &rules.flags, &most_characters, &least_words))
+    if (!PyArg_ParseTuple(arguments, "y*y*y*y*w*y*OiLL", call.held, call.held + 1, call.held + 2, call.held + 3,
+                          call.held + 4, call.held + 5, &tables, &rules.flags, &most_characters, &least_words))
         return NULL;
     rules.most_characters = most_characters;
     rules.least_words = least_words;
@@ -748,7 +754,8 @@ PyObject *clean_lines(PyObject *self, PyObject *arguments) {
         Py_BEGIN_ALLOW_THREADS;
         for (Py_ssize_t number = 0; number < call.num_documents && place >= 0; number++) {
             Number *counts = (Number *)call.held[OUT].buf + number * call.num_columns;
-            int64_t size = clean_document(&call, &rules, document_of(&call, number), text + place, counts);
+            int64_t size =
+                is_left(&call, number) ? clean_document(&call, &rules, document_of(&call, number), text + place, counts) : 0;
             place = size < 0 ? -1 : place + size;
             if (place < 0) break;
             ends[number] = place;

@@ -14,7 +14,7 @@
 
 #define BLOCK 64
 #define FREE_ROUNDS 32
-#define HIT_NUMBERS 4
+#define HIT_NUMBERS 3
 #define MOST_BINS 4096
 #define MOST_WORDS 4096 /* of a run that is looked for */
 #define OF_LENGTH UINT64_C(0x9E3779B97F4A7C15)
@@ -27,7 +27,6 @@ typedef struct {
     uint64_t *inside;  /* a bit for each byte: it belongs to a word */
     uint64_t *begins;  /* a word begins here, if it is inside one */
     uint64_t *hashes;  /* of the words, then of what is made of them */
-    uint64_t *places;  /* where each word begins */
     uint64_t *table;   /* a set */
     size_t room, table_room;
 } Scratch;
@@ -37,7 +36,6 @@ static void free_scratch(Scratch *scratch) {
     free(scratch->inside);
     free(scratch->begins);
     free(scratch->hashes);
-    free(scratch->places);
     free(scratch->table);
 }
 
@@ -48,14 +46,12 @@ static int make_room(Scratch *scratch, size_t size) {
     free(scratch->inside);
     free(scratch->begins);
     free(scratch->hashes);
-    free(scratch->places);
     scratch->text = malloc(room + 2 * BLOCK);
     scratch->inside = malloc((room / BLOCK + 3) * sizeof(uint64_t));
     scratch->begins = malloc((room / BLOCK + 3) * sizeof(uint64_t));
     scratch->hashes = malloc((room + 1) * sizeof(uint64_t));
-    scratch->places = malloc((room + 1) * sizeof(uint64_t));
     scratch->room = room;
-    return scratch->text && scratch->inside && scratch->begins && scratch->hashes && scratch->places ? 0 : -1;
+    return scratch->text && scratch->inside && scratch->begins && scratch->hashes ? 0 : -1;
 }
 
 /* Bits of a block: parts of words, other visible characters, not ASCII. Its text is folded in place. */
@@ -184,10 +180,7 @@ static Py_ssize_t hash_words(Scratch *scratch, PyObject *given, int code) {
         for (; edges; edges &= edges - 1) {
             int bit = __builtin_ctzll(edges);
             size_t at = block * BLOCK + (size_t)bit;
-            if (open) {
-                scratch->places[count] = start;
-                scratch->hashes[count++] = hash_word(scratch->text + start, at - start);
-            }
+            if (open) scratch->hashes[count++] = hash_word(scratch->text + start, at - start);
             open = inside >> bit & 1;
             start = at;
         }
@@ -381,7 +374,7 @@ static inline int may_be_known(const Known *known, uint64_t hash) {
     return known->filter[bit / 64] >> bit % 64 & 1;
 }
 
-/* Three numbers a hit: of the text, of the first word, and the hash; then where that word begins. */
+/* Three numbers a hit: of the text, of the first word, and the hash. */
 typedef struct {
     uint64_t *items;
     size_t count, room;
@@ -398,7 +391,6 @@ static int add_hit(Hits *hits, uint64_t text, Py_ssize_t word, uint64_t hash) {
     hits->items[hits->count++] = text;
     hits->items[hits->count++] = (uint64_t)word;
     hits->items[hits->count++] = hash;
-    hits->items[hits->count++] = 0;
     return 0;
 }
 
@@ -411,12 +403,12 @@ static int find_short(const Known *known, const uint64_t *words, Py_ssize_t left
         uint64_t sum = 0;
         if (size > left) break;
         for (Py_ssize_t next = 0; next < size; next++) sum = sum * OF_WORD + words[next];
-        if (is_in(known->runs, known->runs_mask, mix64(sum), &at) && add_hit(hits, text, word, mix64(sum)) < 0)
-            return -1;
+        if (is_in(known->runs, known->runs_mask, sum, &at) && add_hit(hits, text, word, sum) < 0) return -1;
     }
     return 0;
 }
 
+/* The hash of a run is the polynomial of its words' hashes, which are mixed. */
 static int find_in_words(const Known *known, const uint64_t *words, Py_ssize_t count, uint64_t text, Hits *hits) {
     uint64_t power = 1, head_power = 1, sum = 0, head_sum = 0;
     size_t at;
@@ -425,15 +417,13 @@ static int find_in_words(const Known *known, const uint64_t *words, Py_ssize_t c
     for (Py_ssize_t last = 0; last < count; last++) {
         Py_ssize_t first = last - known->width + 1;
         sum = sum * OF_WORD + words[last] - (first > 0 ? words[first - 1] * power : 0);
-        uint64_t hash = mix64(sum);
-        if (first >= 0 && may_be_known(known, hash) && is_in(known->runs, known->runs_mask, hash, &at) &&
-            add_hit(hits, text, first, hash) < 0)
+        if (first >= 0 && may_be_known(known, sum) && is_in(known->runs, known->runs_mask, sum, &at) &&
+            add_hit(hits, text, first, sum) < 0)
             return -1;
         if (!known->head) continue;
         first = last - known->head + 1;
         head_sum = head_sum * OF_WORD + words[last] - (first > 0 ? words[first - 1] * head_power : 0);
-        hash = mix64(head_sum);
-        if (first >= 0 && may_be_known(known, hash) && is_in(known->heads, known->heads_mask, hash, &at) &&
+        if (first >= 0 && may_be_known(known, head_sum) && is_in(known->heads, known->heads_mask, head_sum, &at) &&
             find_short(known, words + first, count - first, known->sizes[at], text, first, hits) < 0)
             return -1;
     }
@@ -454,7 +444,7 @@ static int has_free_place(const uint64_t *table, size_t mask) {
 }
 
 /* find_runs(texts, width, head, filter, runs, heads, sizes): where known runs of words are in the texts:
-   the number of the text, that of its first word, the hash, and where that word begins, 64 bits each. */
+   the number of the text, that of its first word, and the hash, 64 bits each. */
 PyObject *find_runs(PyObject *self, PyObject *arguments) {
     PyObject *texts, *found = NULL;
     Py_buffer filter, runs, heads, sizes;
@@ -479,14 +469,11 @@ PyObject *find_runs(PyObject *self, PyObject *arguments) {
     if (!sound) PyErr_SetString(PyExc_ValueError, "these are not tables of runs");
     for (Py_ssize_t number = 0; sound && number < PyList_Size(texts); number++) {
         Py_ssize_t count = hash_words(&scratch, PyList_GetItem(texts, number), 0);
-        size_t before = hits.count;
         sound = count >= 0;
         if (sound && find_in_words(&known, scratch.hashes, count, (uint64_t)number, &hits) < 0) {
             PyErr_NoMemory();
             sound = 0;
         }
-        for (; sound && before < hits.count; before += HIT_NUMBERS)
-            hits.items[before + 3] = scratch.places[hits.items[before + 1]];
     }
     if (sound)
         found = PyBytes_FromStringAndSize((const char *)hits.items, (Py_ssize_t)(hits.count * sizeof(uint64_t)));

@@ -55,12 +55,10 @@ static inline int may_be_form(const Rules *rules, const uint8_t *at, size_t size
 static inline int may_have_hash(const Rules *rules, uint64_t hash) { return rules->hashes[hash >> 54] >> (hash >> 48 & 63) & 1; }
 
 static const Form *look_up(const Rules *rules, const uint8_t *at, size_t size, uint64_t hash, uint32_t kind) {
-    for (uint32_t tried = 0; tried <= rules->mask; tried++) {
-        uint32_t slot = rules->slots[(hash + tried) & rules->mask];
-        if (!slot) return NULL;
-        uint32_t number = slot & 0xFFFF;
-        if (slot >> 16 != hash >> 48 || number >= rules->num_forms) continue;
-        const Form *form = rules->forms + number;
+    uint32_t slot;
+    for (size_t place = hash % NUM_SLOTS; (slot = rules->slots[place]); place = (place + 1) % NUM_SLOTS) {
+        if (slot >> 16 != hash >> 48) continue;
+        const Form *form = rules->forms + (slot & 0xFFFF);
         if (form->size == size && !memcmp(form->text, at, size)) return form->kind & kind ? form : NULL;
     }
     return NULL;
@@ -407,33 +405,33 @@ void split_text(const Rules *rules, const uint8_t *text, const uint8_t *stop, Wo
     }
 }
 
-/* The tables of word_rule.py: classes of characters, forms, and where each form is found by its hash. */
+/* The tables of word_rule.py: classes of characters, and forms. */
 int open_rules(PyObject *tables, Rules *rules) {
     memset(rules, 0, sizeof *rules);
-    if (!PyTuple_Check(tables) || PyTuple_Size(tables) != 3) {
+    if (!PyTuple_Check(tables) || PyTuple_Size(tables) != 2) {
         PyErr_SetString(PyExc_TypeError, "the tables are not those of the word rule");
         return -1;
     }
-    for (int table = 0; table < 3; table++)
+    for (int table = 0; table < 2; table++)
         if (PyObject_GetBuffer(PyTuple_GetItem(tables, table), &rules->held[table], PyBUF_SIMPLE) < 0) {
             close_rules(rules);
             return -1;
         }
     rules->classes = rules->held[0].buf;
     rules->forms = rules->held[1].buf;
-    rules->slots = rules->held[2].buf;
     rules->num_forms = (uint32_t)(rules->held[1].len / (Py_ssize_t)sizeof(Form));
-    Py_ssize_t num_slots = rules->held[2].len / 4;
-    if (rules->held[0].len != NUM_CLASSES * 4 || num_slots < 1 || num_slots > 1 << 16 || num_slots & (num_slots - 1)) {
+    if (rules->held[0].len != NUM_CLASSES * 4 || rules->num_forms > NUM_SLOTS / 2) {
         close_rules(rules);
         PyErr_SetString(PyExc_ValueError, "the tables are not those of the word rule");
         return -1;
     }
-    rules->mask = (uint32_t)num_slots - 1;
     for (uint32_t number = 0; number < rules->num_forms; number++) {
         const Form *form = rules->forms + number;
         if (form->size == 0 || form->size > FORM_BYTES) continue; /* never found */
         uint64_t hash = hash_bytes(form->text, form->size);
+        size_t place = hash % NUM_SLOTS;
+        while (rules->slots[place]) place = (place + 1) % NUM_SLOTS;
+        rules->slots[place] = (uint32_t)(hash >> 48) << 16 | number;
         rules->hashes[hash >> 54] |= UINT64_C(1) << (hash >> 48 & 63);
         rules->sizes[form->text[0]] |= 1u << form->size;
         if (form->kind & IS_MERGED && form->plain > 1) {
@@ -450,7 +448,7 @@ void add_stop_word(Rules *rules, const char *word) {
 }
 
 void close_rules(Rules *rules) {
-    for (int table = 0; table < 3; table++)
+    for (int table = 0; table < 2; table++)
         if (rules->held[table].obj) PyBuffer_Release(&rules->held[table]);
 }
 

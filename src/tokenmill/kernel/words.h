@@ -27,16 +27,18 @@ enum {
 
 typedef struct Form Form;
 
+#define NUM_SLOTS 8192 /* more than twice the forms */
+
 typedef struct {
     const uint32_t *classes;
     const Form *forms;
-    const uint32_t *slots; /* upper 16 bits of the hash, number of the form; 0: nothing */
-    uint32_t mask, num_forms;
+    uint32_t slots[NUM_SLOTS]; /* upper 16 bits of the hash, number of the form; 0: nothing */
+    uint32_t num_forms;
     uint32_t sizes[256];    /* of forms that begin with this byte, a bit for each size */
     uint64_t hashes[1024];  /* a bit for the first 16 bits of the hash of each form */
     uint64_t stop_words;    /* a bit for the first 6 bits of the hash of each stop word */
     uint32_t pairs[256][8]; /* first bytes of the first two words of a form that is merged */
-    Py_buffer held[3];
+    Py_buffer held[2];
 } Rules;
 
 typedef struct {
@@ -77,7 +79,7 @@ static inline uint32_t class_before(const Rules *rules, const uint8_t *begin, co
     return at[-1] < 0x80 ? rules->classes[at[-1]] : class_before_wide(rules, begin, at, size);
 }
 
-/* 64 bits for the bytes of a word; word_rule.py has the same for its forms. */
+/* 64 bits for the bytes of a word. */
 static inline uint64_t hash_bytes(const uint8_t *text, size_t size) {
     uint64_t first, last;
     if (size > 16) return xxh3_128(text, size).low;

@@ -7,7 +7,7 @@ same time, on any machine; a stage starts when the one before it is complete.
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ from tokenmill.shards.manifest import Manifest
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
     from tokenmill.preparation.stages.near_duplicates import NearSearch
-    from tokenmill.preparation.stages.removals import Removal
 
 ROOM = "tokenmill.preparation"
 FIXED = "when the file is fixed, the same command starts again"
@@ -57,8 +56,6 @@ class Preparation:
     """Where repeated documents are, if they are to be dropped."""
     near: "NearSearch | None" = None
     """Where near-duplicates are, if they are to be dropped."""
-    removals: "list[Removal]" = field(default_factory=list)
-    """What stages left out after they saw all documents, in the order of these stages."""
     layout: Layout | None = None
     bytes_read: int = 0
     """Bytes of input that this run encoded; an earlier one may have done the others."""
@@ -257,7 +254,7 @@ STAGES = (
           lambda plan: plan.cuts_test_items, ("lines",)),
     Stage("test-items-to-cut", "stages.contamination.judge_hits", "preparation", "evals",
           lambda plan: plan.cuts_test_items, receipt="judged"),
-    Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines", "removals")),
+    Stage("encode", "stages.encode.encode_unit", UNIT, "units", shared=("lines",)),
     Stage("join", "stages.encode.join_units", "preparation", "joined"),
     Stage("test-items-found", "stages.contamination.judge_hits", "preparation", "evals",
           lambda plan: plan.finds_test_items and not plan.cuts_test_items, receipt="judged"),

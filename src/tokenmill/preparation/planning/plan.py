@@ -95,6 +95,10 @@ class Plan:
         return self.finds_test_items and self.settings.on_contaminated == "cut"
 
     @property
+    def marks_test_items(self) -> bool:
+        return self.settings.marks_test_items
+
+    @property
     def compares_near(self) -> bool:
         return self.settings.dedup == "near"
 

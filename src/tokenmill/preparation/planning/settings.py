@@ -222,7 +222,8 @@ class Settings:
     decontaminate_fields: str | None = None
     """Fields of test items to look for, such as question,answer."""
     on_contaminated: Literal["drop", "cut", "mark"] = "drop"
-    """Drop such a document, cut the passage out of it, or keep it and count it."""
+    """Drop such a document, cut the passage out of it, or keep it with the fact
+    `contaminated`, such as gsm8k.jsonl:17 (file and line)."""
 
     # Reading
     document_is: Literal["file", "line", "paragraph"] = "file"
@@ -328,7 +329,17 @@ class Settings:
 
     @property
     def keeps_facts(self) -> bool:
-        return self.facts or self.keep is not None
+        return self.facts or self.keep is not None or self.marks_test_items
+
+    @property
+    def keeps_values(self) -> bool:
+        """True if facts may have values: fields of rows, or what a function says."""
+        return self.keep is not None or (self.keeps_facts and self.map is not None)
+
+    @property
+    def marks_test_items(self) -> bool:
+        """True if the test items that documents hold are kept as facts."""
+        return self.decontaminate is not None and self.on_contaminated == "mark"
 
     @property
     def has_rules(self) -> bool:

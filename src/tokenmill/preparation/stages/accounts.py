@@ -29,6 +29,7 @@ from tokenmill.text.reading.chunks import EXAMPLES
 from tokenmill.text.reading.document_rules import CUT_TEXT_FILES
 from tokenmill.tokens.tokenizer import LITERAL, note_on_literals
 
+TEST_SETS = "test_sets"
 _COUNTS = ("documents_in", "documents_written", "bytes_in", "lines_dropped", "texts_replaced")
 
 
@@ -137,10 +138,10 @@ def _make_accounts(
     duplicates = decided.documents[:, DROPPED].tolist()
     goes_late = None
     if plan.settings.has_rules:
-        from tokenmill.preparation.stages import late_removals
+        from tokenmill.preparation.stages import removals
 
-        goes_late = late_removals.rows_that_go
-        dropped.update(late_removals.count_late(plan))
+        goes_late = removals.rows_that_go
+        dropped.update(removals.count_late(plan))
     for number, part in enumerate(load_parts(plan.workspace.place)):
         num_late = 0 if goes_late is None else int(goes_late(plan, number).sum())
         if duplicates[number] > num_late:
@@ -166,7 +167,7 @@ def _make_accounts(
     if plan.settings.decontaminate is not None:
         from tokenmill.preparation.stages.contamination import report_of
 
-        accounts["test_sets"] = report_of(plan)
+        accounts[TEST_SETS] = report_of(plan)
     accounts["tokens_written"] = int(decided.tokens.sum()) - tokens_dropped
     accounts["tokens_dropped"] = tokens_dropped
     return accounts

@@ -17,7 +17,7 @@ import xxhash
 from tokenmill.base.atomic import sync_file, sync_folder, write_atomically
 from tokenmill.preparation.planning.plan import TOKENIZER_FILE, Plan
 from tokenmill.preparation.planning.settings import Settings
-from tokenmill.preparation.stages.accounts import PreparationOutcome
+from tokenmill.preparation.stages.accounts import TEST_SETS, PreparationOutcome
 from tokenmill.preparation.workspace.workspace import PUBLISHED
 from tokenmill.shards.card import write_tokenizer_and_card
 from tokenmill.shards.manifest import FileEntry, Manifest, SourceEntry, SplitEntry, TokenizerEntry
@@ -151,7 +151,12 @@ def _together(before: Manifest, added: Manifest) -> Manifest:
         if isinstance(value, dict)
         else accounts[name] + value
         for name, value in added.accounts.items()
+        if name != TEST_SETS
     }
+    if TEST_SETS in added.accounts:
+        from tokenmill.preparation.stages.contamination import joined_reports
+
+        added_up[TEST_SETS] = joined_reports(accounts[TEST_SETS], added.accounts[TEST_SETS])
     return replace(
         before,
         tokenizer=added.tokenizer,  # the same one; `convert` may have stored it in another way

@@ -1,9 +1,9 @@
 """Copies of test items: found while texts are read, judged when all were read.
 
-Each unit leaves its hits, `evals/N.hits`: (hits, 3) uint32, the number of the document in the unit,
-its word, and the run of words that begins there. One task then knows in how many documents each run
-is, and leaves what goes: `evals/N.removed`, or with `cut` the words to cut, `evals/N.cuts`. Hits
-are found while documents are encoded; only `cut` reads the text once before, since it must know.
+Each unit leaves its hits, `evals/N.hits`. One task then knows in how many documents each run of
+words is, and leaves what goes, `evals/N.removed`; with `cut` the hits to cut, `evals/N.cuts`; with
+`mark` what becomes a fact, `evals/N.marked`. Hits are found while documents are encoded; only `cut`
+reads the text once before, since it must know.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,7 @@ import numpy as np
 import orjson
 
 from tokenmill.preparation.planning.plan import Plan, load_plan
-from tokenmill.preparation.stages.late_removals import EVALS, set_names
-from tokenmill.preparation.stages.removals import write_removed
+from tokenmill.preparation.stages.removals import EVALS, numbers_of, set_names, unit_of, write_rows
 from tokenmill.preparation.stages.unit_text import naming_source, text_of
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.workspace import Workspace, read_once
@@ -30,7 +29,15 @@ from tokenmill.text.reading.chunks import Chunk
 FOLDER = EVALS
 RUNS_FILE = f"{FOLDER}/runs.npz"
 ITEMS_FILE = f"{FOLDER}/items.json"
-HIT_NUMBERS = 3
+CONTAMINATED = "contaminated"
+"""The fact that `mark` keeps: the test set, and the line of the item."""
+HIT = np.dtype(
+    [
+        ("number", "<u4"),  # of the document in its unit
+        ("word", "<u4"),  # the first one
+        ("run", "<u4"),  # of the words that were found, in the list of all
+    ]
+)
 _ORDINAL_BITS = 32
 
 
@@ -69,7 +76,7 @@ class HitsRecord:
         hits = self._known.find(chunk.texts)
         if len(hits):
             hits[:, 0] = chunk.numbers[hits[:, 0]]
-            self._hits.write(hits.astype("<u4").data)
+            self._hits.write(hits.astype("<u4").view(HIT).data)
 
     def close(self) -> None:
         self._file.close()
@@ -94,32 +101,20 @@ def judge_hits(out_dir: str, _number: int = 0) -> Receipt:
     plan = load_plan(out_dir)
     known = load_runs(plan)
     owners = orjson.loads(plan.workspace.read(ITEMS_FILE))
-    per_unit = [_read_hits(plan, unit) for unit in range(len(plan.units))]
+    per_unit = [plan.workspace.load(FOLDER, f"{n}.hits", HIT) for n in range(len(plan.units))]
     units = np.repeat(np.arange(len(per_unit)), [len(hits) for hits in per_unit])
-    hits = np.concatenate([np.empty((0, HIT_NUMBERS), np.int64), *per_unit])
-    documents = units << _ORDINAL_BITS | hits[:, 0]
-    found = judge(known, documents, hits[:, 2])
-    kind = {"drop": "removed", "cut": "cuts", "mark": "marked"}[plan.settings.on_contaminated]
-    rows = _as_removed(plan, found, owners)
-    files = []
-    for unit in range(len(plan.units)):
-        own = rows[found.documents >> _ORDINAL_BITS == unit]
-        if kind == "cuts":
-            name = f"{unit}.cuts"
-            with plan.workspace.new(FOLDER, name) as file:
-                file.write(hits[found.counts & (units == unit)].astype("<u4").data)
-            files.append(name)
-            own = own[:0]
-        files.append(
-            write_removed(plan.workspace, FOLDER, unit, own if kind == "removed" else own[:0])
-        )
+    hits = np.concatenate(per_unit)
+    documents = units << _ORDINAL_BITS | hits["number"]
+    found = judge(known, documents, hits["run"].astype(np.int64))
+    action = plan.settings.on_contaminated
+    if action == "cut":
+        files = write_rows(plan, FOLDER, "cuts", units[found.counts], hits[found.counts])
+    else:
+        kind = {"drop": "removed", "mark": "marked"}[action]
+        rows = _as_removed(plan, found, owners)
+        files = write_rows(plan, FOLDER, kind, found.documents >> _ORDINAL_BITS, rows)
     facts = {"report": _report(plan, known, found, owners)}
     return plan.workspace.leave_receipt(FOLDER, "judged", files, facts)
-
-
-def _read_hits(plan: Plan, unit: int) -> np.ndarray:
-    hits = plan.workspace.load(FOLDER, f"{unit}.hits", "<u4")
-    return hits.reshape(-1, HIT_NUMBERS).astype(np.int64)
 
 
 def _as_removed(plan: Plan, found: Found, owners: list[tuple[str, int]]) -> np.ndarray:
@@ -163,18 +158,41 @@ def report_of(plan: Plan) -> dict[str, dict[str, int]]:
     return report
 
 
+def joined_reports(
+    before: dict[str, dict[str, int]], added: dict[str, dict[str, int]]
+) -> dict[str, dict[str, int]]:
+    """The report of a dataset with what is added to it: of items found, at least so many."""
+    together = {}
+    for name, report in added.items():
+        known = before.get(name, dict.fromkeys(report, 0))
+        documents = known["documents"] + report["documents"]
+        found = max(known["items_found"], report["items_found"])
+        together[name] = {**report, "items_found": found, "documents": documents}
+    return together
+
+
+def marks_of(plan: Plan, part: int, which: np.ndarray) -> list[str | None]:
+    """Return `SET:LINE` for those of some documents of a part that hold an item."""
+    rows = plan.workspace.load(FOLDER, f"{unit_of(plan, part)}.marked", REMOVED)
+    names = set_names(plan)
+    marks = {
+        number: f"{names[reason]}:{line:.0f}"
+        for number, reason, line in rows[["number", "reason", "value"]].tolist()
+    }
+    return [marks.get(number) for number in numbers_of(plan, part)[which].tolist()]
+
+
 def without_passages(plan: Plan, unit: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     """Yield chunks without the passages of test items."""
     known = load_runs(plan)
-    hits = plan.workspace.load(FOLDER, f"{unit}.cuts", "<u4")
-    hits = hits.reshape(-1, HIT_NUMBERS)
+    hits = plan.workspace.load(FOLDER, f"{unit}.cuts", HIT)
     for chunk in chunks:
-        (where,) = np.nonzero(np.isin(chunk.numbers, hits[:, 0]))
+        (where,) = np.nonzero(np.isin(chunk.numbers, hits["number"]))
         texts = list(chunk.texts)
         for at in where.tolist():
-            own = hits[hits[:, 0] == chunk.numbers[at]]
-            words = [(word, word + known.size_of(run)) for _, word, run in own.tolist()]
-            texts[at] = cut_words(texts[at], sorted(words))
+            own = hits[hits["number"] == chunk.numbers[at]].tolist()
+            words = sorted((word, word + known.size_of(run)) for _, word, run in own)
+            texts[at] = cut_words(texts[at], words)
         changed = {**chunk.changed}
         if len(where):
             changed["decontaminate: passages cut"] = len(where)

@@ -89,7 +89,7 @@ def decisions_on(plan: Plan, part: int, repeated: "Search | None", *, by_hash: b
             dropped = np.isin(hashes, hashes[dropped])
         decisions[dropped] = DROPPED
     if plan.settings.has_rules:
-        from tokenmill.preparation.stages.late_removals import rows_that_go
+        from tokenmill.preparation.stages.removals import rows_that_go
 
         decisions[rows_that_go(plan, part)] = DROPPED
     return decisions

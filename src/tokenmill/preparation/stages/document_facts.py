@@ -15,6 +15,7 @@ import numpy as np
 from tokenmill.base.arrow import OWN_NAMES
 from tokenmill.errors import SettingsMismatchError
 from tokenmill.preparation.planning.plan import PREVIOUS_FILE, Plan, load_plan
+from tokenmill.preparation.stages.contamination import CONTAMINATED, marks_of
 from tokenmill.preparation.stages.decide import Layout, decisions_on, load_layout
 from tokenmill.preparation.stages.encode import encoded_units, load_parts
 from tokenmill.preparation.stages.token_inputs import open_split
@@ -33,14 +34,16 @@ def assemble_facts(out_dir: str, number: int) -> Receipt:
     name, old = NAME, None
     types = chain(all_facts.values())
     if plan.previous is not None:
-        name, old, empty = _previous(plan, split)
+        name, old, empty = _previous(plan, split, all_facts)
         types = chain([(empty, str)], types)
     kept = common_types(types)
+    if plan.marks_test_items:
+        kept |= {CONTAMINATED: all_facts.marks([]).type}
     with FactsFileWriter(plan.workspace.out_dir, f"{plan.folder}{split}/{name}", kept) as writer:
         for batch in old.batches() if old is not None else ():
             writer.add(batch)
         for part, which in documents_of(plan, layout, split):
-            writer.add(all_facts.table(part, which))
+            writer.add(all_facts.table(part, which, list(kept)))
         entry = writer.finish()
     known = {f"../../{entry.file}": (entry.num_bytes, entry.xxh3_128)}
     facts: dict[str, Any] = {"split": split, "entry": entry.to_json()}
@@ -65,7 +68,7 @@ def documents_of(plan: Plan, layout: Layout, split: str) -> Iterator[tuple[int, 
             yield number, which
 
 
-def _previous(plan: Plan, split: str) -> tuple[str, Any, Any]:
+def _previous(plan: Plan, split: str, facts: "FactsOfParts") -> tuple[str, Any, Any]:
     """Return the name of the new file; and of the dataset that is added to, the facts of this
     split, if it has it, and an empty table with the types of what it keeps."""
     manifest = Manifest.parse(plan.workspace.read(PREVIOUS_FILE))
@@ -76,6 +79,11 @@ def _previous(plan: Plan, split: str) -> tuple[str, Any, Any]:
     theirs = [name for name in empty.column_names if name not in OWN_NAMES]
     fields = plan.settings.read_rules.kept_fields
     ours = [] if fields is None else list(fields.paths)
+    if plan.settings.map is not None:
+        seen = {name: None for batch, _ in facts.values() for name in batch.schema.names}
+        ours += [name for name in seen if name not in ours]
+    if plan.marks_test_items:
+        ours.append(CONTAMINATED)
     if sorted(theirs) != sorted(ours):
         raise SettingsMismatchError(
             f"the dataset has the facts {', '.join(theirs) or 'of origin alone'}, and what is "
@@ -100,7 +108,7 @@ class FactsOfParts:
 
     def values(self) -> Iterator[tuple[Any, Callable[[int], str]]]:
         """Yield all values that are kept, with what says where each row is."""
-        for number, part in enumerate(self._parts if self._plan.settings.keep else ()):
+        for number, part in enumerate(self._parts if self._plan.settings.keeps_values else ()):
             for batch in part.facts(self._plan).batches:
                 yield batch.drop_columns([*ORIGIN]), partial(self._where, number, batch)
 
@@ -111,8 +119,8 @@ class FactsOfParts:
         name = self._plan.sources[source].name
         return f"{name}:{place:,}" if kind == "jsonl" else f"{name}, row {place:,}"
 
-    def table(self, number: int, which: np.ndarray) -> Any:
-        """Return the facts of some documents of a part."""
+    def table(self, number: int, which: np.ndarray, kept: list[str]) -> Any:
+        """Return the facts of some documents of a part: those of all, and those that are kept."""
         import pyarrow as pa
 
         part = self._parts[number]
@@ -124,13 +132,22 @@ class FactsOfParts:
         is_text = self._is_text[codes][sources]
         places = values["row"].to_numpy() + self._lines[part.files[0].unit]
         ids = np.ascontiguousarray(part.rows(self._plan)["hash"][which])
-        return {
+        columns = {
             **{name: values[name] for name in values.column_names},
             "source": pa.DictionaryArray.from_arrays(sources, names).cast(pa.string()),
             "row": pa.array(places, mask=is_text),
             "byte": pa.array(places, mask=~is_text),
             "id": pa.Array.from_buffers(pa.binary(16), len(ids), [None, pa.py_buffer(ids)]),
         }
+        if self._plan.marks_test_items:
+            columns[CONTAMINATED] = self.marks(marks_of(self._plan, number, which))
+        return {name: pa.nulls(len(ids)) for name in kept} | columns  # a function may be silent
+
+    def marks(self, values: list[str | None]) -> Any:
+        """Return the column of marks of test items."""
+        import pyarrow as pa
+
+        return pa.array(values, pa.string())
 
 
 def _as_table(batch: Any) -> Any:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from itertools import count
+from itertools import compress, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tokenmill.preparation.stages.conversations import ConversationEncoder
     from tokenmill.preparation.stages.duplicates import Search
     from tokenmill.preparation.stages.long_documents import LongDocuments
-    from tokenmill.preparation.stages.removals import Removal, RulesRecord
+    from tokenmill.preparation.stages.removals import RulesRecord
     from tokenmill.text.reading.kept_facts import KeptFacts
 
 PARTS_FILE = "parts.json"
@@ -78,9 +78,7 @@ def encoded_units(plan: Plan) -> Iterator[EncodedUnit]:
         yield EncodedUnit(**receipt)
 
 
-def encode_unit(
-    out_dir: str, unit: int, lines: "Search | None" = None, removals: "Sequence[Removal]" = ()
-) -> Receipt:
+def encode_unit(out_dir: str, unit: int, lines: "Search | None" = None) -> Receipt:
     """Task: leave the encoded documents of one unit, in one part or several."""
     plan = load_plan(out_dir)
     with naming_source(plan, unit), ExitStack() as task:
@@ -90,7 +88,7 @@ def encode_unit(
             from tokenmill.preparation.stages.contamination import HitsRecord
 
             hits = HitsRecord(plan, unit, task)
-        chunks = text_of(plan, unit, lines, removals)
+        chunks = text_of(plan, unit, lines)
         if plan.cuts_test_items:
             from tokenmill.preparation.stages.contamination import without_passages
 
@@ -196,20 +194,15 @@ class UnitEncoder:
             self._rules.add(chunk)
 
     def _add_documents(self, chunk: Chunk) -> None:
-        is_empty = self._encoder.is_empty
-        texts = chunk.texts
-        full = [text for text in texts if not is_empty(text)]
-        facts = chunk.kept and self._known(chunk.kept)
-        if len(full) < len(texts):
-            facts = facts and facts.chosen(np.array([not is_empty(text) for text in texts]))
-            for number, text in enumerate(texts):
-                if is_empty(text):
-                    reason = self._encoder.drop_empty(had_text=number in chunk.shortened)
-                    if self._rules is not None:
-                        self._rules.leave_out(chunk.numbers[number], reason)
+        is_empty = np.array(list(map(self._encoder.is_empty, chunk.texts)), np.bool_)
+        full = list(compress(chunk.texts, ~is_empty)) if is_empty.any() else chunk.texts
+        facts = chunk.kept and self._known(chunk.kept).chosen(~is_empty)
+        for number in np.flatnonzero(is_empty).tolist():
+            reason = self._encoder.drop_empty(had_text=number in chunk.shortened)
+            if self._rules is not None:
+                self._rules.leave_out(chunk.numbers[number], reason)
         if self._rules is not None:
-            is_full = [not is_empty(text) for text in texts]
-            self._rules.keep(chunk.numbers[is_full])
+            self._rules.keep(chunk.numbers[~is_empty])
         if not full:
             return
         values = NO_COLUMNS

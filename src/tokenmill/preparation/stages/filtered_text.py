@@ -17,6 +17,7 @@ from tokenmill.text.filters.rule import Rule, load_filter
 from tokenmill.text.filters.rule_chain import RuleChain
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading.chunks import Chunk
+from tokenmill.text.reading.kept_facts import ORIGIN
 
 MAP_FOLDER = "map-folder"
 """File of the workspace: where the module of the user's function is."""
@@ -64,10 +65,9 @@ def is_document(source: Source, settings: Settings) -> bool:
 
 def fields_of(chunk: Chunk) -> dict[str, list[Any]]:
     """The fields that are kept with the documents of a chunk, by name."""
-    batches = getattr(getattr(chunk, "kept", None), "values", ())
     fields: dict[str, list[Any]] = {}
-    for batch in batches:
-        for name in batch.schema.names:
+    for batch in chunk.kept.batches if chunk.kept is not None else ():
+        for name in batch.schema.names[len(ORIGIN) :]:
             fields.setdefault(name, []).extend(batch.column(name).to_pylist())
     return fields
 

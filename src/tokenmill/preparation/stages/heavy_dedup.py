@@ -5,7 +5,6 @@ Sources of fewer than 20 documents count together, as small files do.
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,8 @@ from tokenmill.base.human import one_line
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.encode import encoded_units, load_parts
-from tokenmill.preparation.stages.late_removals import NEAR, numbers_of
 from tokenmill.preparation.stages.placed_documents import PlacedDocuments
+from tokenmill.preparation.stages.removals import NEAR, numbers_of, unit_of
 from tokenmill.text.filters.rule import in_shard
 
 ALLOWED = "heavy-dedup-allowed"
@@ -29,25 +28,25 @@ def check_heavy(plan: Plan, first: int) -> None:
     """Raise if a source loses more than half of its documents, unless that is allowed."""
     if plan.workspace.has(ALLOWED):
         return
-    read, gone = Counter[int](), Counter[int]()
-    examples: dict[int, tuple[int, Any]] = {}
-    for unit, source, num_read, rows in _removed_by_source(plan):
-        read[source] += num_read
-        gone[source] += len(rows)
+    found = list(_removed_by_source(plan))
+    sizes, read, gone = Counter[int](), Counter[int](), Counter[int]()
+    for _, source, num_read, _ in found:
+        sizes[source] += num_read
+    examples: dict[int, tuple[int, np.ndarray]] = {}
+    for unit, source, num_read, rows in found:
+        group = source if sizes[source] >= FEW_DOCUMENTS else _SMALL_SOURCES
+        read[group] += num_read
+        gone[group] += len(rows)
         if len(rows):
-            examples.setdefault(source, (unit, rows[:EXAMPLES]))
-    for source in [source for source in read if read[source] < FEW_DOCUMENTS]:
-        read[_SMALL_SOURCES] += read.pop(source)
-        gone[_SMALL_SOURCES] += gone.pop(source)
-        examples.setdefault(_SMALL_SOURCES, examples.get(source, (0, [])))
-    for source in read:
-        if read[source] >= FEW_DOCUMENTS and 2 * gone[source] > read[source]:
+            examples.setdefault(group, (unit, rows[:EXAMPLES]))
+    for group, num_read in read.items():
+        if num_read >= FEW_DOCUMENTS and 2 * gone[group] > num_read:
             small = f"the files of fewer than {FEW_DOCUMENTS} documents"
-            name = small if source == _SMALL_SOURCES else plan.sources[source].name
-            shown = "".join(_shown(plan, first, *examples[source]))
+            name = small if group == _SMALL_SOURCES else plan.sources[group].name
+            shown = "".join(_shown(plan, first, *examples[group]))
             raise PrepareError(
-                f"near-duplicates are {gone[source]:,} of the {read[source]:,} documents of "
-                f"{name}, more than half{shown}",
+                f"near-duplicates are {gone[group]:,} of the {num_read:,} documents of {name}, "
+                f"more than half{shown}",
                 hint="if they are to go, start again with run=Run(allow_heavy_dedup=True); if they "
                 "only share a template, raise near_similarity",
                 source=name,
@@ -65,7 +64,7 @@ def _removed_by_source(plan: Plan) -> Iterator[tuple[int, int, int, np.ndarray]]
             yield unit, where.source + file, num_read, rows[start:stop]
 
 
-def _shown(plan: Plan, first: int, unit: int, rows: Any) -> Iterator[str]:
+def _shown(plan: Plan, first: int, unit: int, rows: np.ndarray) -> Iterator[str]:
     """The beginnings of some documents, and of what stays instead."""
     for row in rows:
         text = _beginning(plan, first, unit, int(row["number"]))
@@ -74,17 +73,11 @@ def _shown(plan: Plan, first: int, unit: int, rows: Any) -> Iterator[str]:
 
 
 def _beginning(plan: Plan, first: int, unit: int, number: int) -> str:
-    documents = PlacedDocuments(plan, first)
-    if unit < 0:
-        (text,) = documents.texts_in(in_shard(unit), np.array([number]))
-        return _quoted(text)
-    for part, described in enumerate(load_parts(plan.workspace.place)):
-        if described.files[0].unit == unit:
-            (positions,) = np.nonzero(numbers_of(plan, part) == number)
-            if len(positions):
-                return _quoted(documents.texts_in(first + part, positions)[0])
-    raise AssertionError("a document that went is in a part of its unit")
-
-
-def _quoted(text: bytes) -> str:
+    """The beginning of a document of a unit, or of the dataset that is added to."""
+    owner, position = in_shard(unit), number
+    for part in range(len(load_parts(plan.workspace.place))) if unit >= 0 else ():
+        if unit_of(plan, part) == unit:
+            for at in np.flatnonzero(numbers_of(plan, part) == number).tolist():
+                owner, position = first + part, at
+    (text,) = PlacedDocuments(plan, first).texts_in(owner, np.array([position]))
     return f'"{one_line(text[:_SHOWN].decode("utf-8", "ignore"))}"'

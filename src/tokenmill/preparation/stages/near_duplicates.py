@@ -29,9 +29,18 @@ from tokenmill.preparation.stages.duplicates import (
     read_bucket,
 )
 from tokenmill.preparation.stages.encode import load_parts
-from tokenmill.preparation.stages.late_removals import NEAR, numbers_of, rows_that_go, unit_of
-from tokenmill.preparation.stages.placed_documents import ORDINAL_BITS, PlacedDocuments
-from tokenmill.preparation.stages.removals import write_removed
+from tokenmill.preparation.stages.placed_documents import (
+    ORDINAL_BITS,
+    PlacedDocuments,
+    by_owner,
+)
+from tokenmill.preparation.stages.removals import (
+    NEAR,
+    numbers_of,
+    rows_that_go,
+    unit_of,
+    write_rows,
+)
 from tokenmill.preparation.workspace.receipt_log import Receipt
 from tokenmill.preparation.workspace.workspace import Workspace
 from tokenmill.text.filters.rule import REMOVED, in_shard
@@ -244,11 +253,11 @@ def choose(out_dir: str, _number: int, search: NearSearch) -> Receipt:
     values = np.zeros(len(places))
     is_chosen = kept[pairs[:, 1]] == pairs[:, 0]
     values[pairs[is_chosen, 1]] = similarity[is_chosen]
-    removed = _as_removed(plan, search, by_rank[gone], stays, values[gone])
-    files = [
-        write_removed(workspace, FOLDER, unit, rows)
-        for unit, rows in _by_unit(removed, len(plan.units))
-    ]
+    removed = np.zeros(len(gone), REMOVED)
+    removed["value"] = values[gone]
+    units, removed["number"] = _in_units(plan, search, by_rank[gone])
+    removed["kept_in"], removed["kept"] = _in_units(plan, search, stays)
+    files = write_rows(plan, FOLDER, "removed", units, removed)
     return workspace.leave_receipt(FOLDER, "choice", files, {"removed": len(gone)})
 
 
@@ -257,41 +266,14 @@ def _read_similar(workspace: Workspace, number: int) -> np.ndarray:
     return words.reshape(-1, SIMILAR_WORDS)
 
 
-def _as_removed(
-    plan: Plan, search: NearSearch, gone: np.ndarray, stays: np.ndarray, values: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the unit of each document that goes, and its row of REMOVED."""
-    rows = np.zeros(len(gone), REMOVED)
-    rows["value"] = values
-    units, rows["number"] = _in_units(plan, search, gone)
-    rows["kept_in"], rows["kept"] = _in_units(plan, search, stays)
-    return units, rows
-
-
 def _in_units(plan: Plan, search: NearSearch, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return for each place the unit and the number in it; or the shard, and the position there."""
-    owners = (places >> np.uint64(ORDINAL_BITS)).astype(np.int64)
-    positions = (places & np.uint64((1 << ORDINAL_BITS) - 1)).astype(np.int64)
     units = np.empty(len(places), np.int64)
-    numbers = positions.copy()
-    order = np.argsort(owners, kind="stable")
-    cuts = np.flatnonzero(np.diff(owners[order])) + 1
-    for some in np.split(order, cuts) if len(order) else ():
-        owner = int(owners[some[0]])
+    numbers = np.empty(len(places), np.int64)
+    for owner, some, positions in by_owner(places):
         if owner < search.first:
-            units[some] = in_shard(owner)
-            continue
-        part = owner - search.first
-        units[some] = unit_of(plan, part)
-        numbers[some] = numbers_of(plan, part)[positions[some]]
+            units[some], numbers[some] = in_shard(owner), positions
+        else:
+            units[some] = unit_of(plan, owner - search.first)
+            numbers[some] = numbers_of(plan, owner - search.first)[positions]
     return units, numbers
-
-
-def _by_unit(
-    removed: tuple[np.ndarray, np.ndarray], num_units: int
-) -> Iterator[tuple[int, np.ndarray]]:
-    units, rows = removed
-    rows = rows[np.argsort(units, kind="stable")]
-    edges = np.append(0, np.cumsum(np.bincount(units, minlength=num_units)))
-    for unit in range(num_units):
-        yield unit, rows[edges[unit] : edges[unit + 1]]

@@ -46,14 +46,14 @@ class PlacedDocuments:
     def lengths_at(self, places: np.ndarray) -> np.ndarray:
         """Tokens of the documents at these places."""
         lengths = np.zeros(len(places), np.int64)
-        for number, which, positions in _by_number(places):
+        for number, which, positions in by_owner(places):
             lengths[which] = self.lengths(number)[positions]
         return lengths
 
     def texts_at(self, places: np.ndarray) -> list[bytes]:
         """The texts of the documents at these places, which are sorted."""
         texts: list[bytes] = []
-        for number, _, positions in _by_number(places):
+        for number, _, positions in by_owner(places):
             texts += self.texts_in(number, positions)
         return texts
 
@@ -69,7 +69,7 @@ class PlacedDocuments:
         return stops - lengths, stops
 
 
-def _by_number(places: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+def by_owner(places: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Yield a part or shard, which places are in it, and their positions there."""
     numbers = (places >> np.uint64(ORDINAL_BITS)).astype(np.int64)
     positions = (places & np.uint64((1 << ORDINAL_BITS) - 1)).astype(np.int64)

@@ -25,12 +25,8 @@ from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.stages.accounts import why_dropped
 from tokenmill.preparation.stages.decide import DROPPED, decisions_on, load_layout
 from tokenmill.preparation.stages.encode import EncodedUnit, encoded_units, load_parts
-from tokenmill.preparation.stages.late_removals import (
-    late_removals,
-    removed_late,
-    rows_that_go,
-)
 from tokenmill.preparation.stages.parts import FOLDER
+from tokenmill.preparation.stages.removals import late_removals, removed_late, rows_that_go
 from tokenmill.shards.manifest import FileEntry, Manifest
 from tokenmill.text.filters.rule import NONE_REMOVED, NOTHING, REMOVED, Removed, in_shard
 
@@ -121,7 +117,7 @@ def _dropped_late(plan: Plan) -> dict[int, list[Removed]]:
     """What was left out after all documents were encoded, by unit: those that are repeated."""
     found = defaultdict[int, list[Removed]](list)
     if late_removals(plan):
-        found.update({unit: removed_late(plan, unit) for unit in range(len(plan.units))})
+        found.update({unit: list(removed_late(plan, unit)) for unit in range(len(plan.units))})
     if not plan.compares_documents:
         return found
     layout = load_layout(plan.workspace.place)

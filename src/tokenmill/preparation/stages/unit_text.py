@@ -1,6 +1,6 @@
 """The text of units as it is in its files; cleaned_text.py gives it clean, or without lines."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,24 +18,15 @@ from tokenmill.text.reading.read_text import read_small_file
 
 if TYPE_CHECKING:
     from tokenmill.preparation.stages.duplicates import Search
-    from tokenmill.preparation.stages.removals import Removal
 
 
-def text_of(
-    plan: Plan, unit: int, lines: "Search | None", removals: "Sequence[Removal]" = ()
-) -> Iterator[Chunk]:
-    """Yield the text of a unit as it is encoded, without the lines that `lines` found repeated, and
-    the documents that `removals` left out."""
+def text_of(plan: Plan, unit: int, lines: "Search | None") -> Iterator[Chunk]:
+    """Yield the text of a unit as it is encoded, without the lines that `lines` found repeated."""
     if lines is None and not plan.settings.clean and not plan.settings.has_rules:
         return read_chunks(plan, unit)
     from tokenmill.preparation.stages.cleaned_text import cleaned_text
 
-    chunks = cleaned_text(plan, unit, lines)
-    if removals:
-        from tokenmill.preparation.stages.removals import without_removed
-
-        return without_removed(plan, unit, chunks, removals)
-    return chunks
+    return cleaned_text(plan, unit, lines)
 
 
 def kept_file(unit: int) -> str:

@@ -11,21 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmill.text.evals.known_runs import KnownRuns
-from tokenmill.text.near.candidates import unique_pairs
 
 MANY_DOCUMENTS = 10
 MANY_PASSAGES = 3
 SHARE = 0.5
 
 
-def _positions(pairs: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return where some pairs are in sorted different ones."""
-    first, of_pair = np.unique(pairs[:, 0], return_inverse=True)
-    width = int(pairs[:, 1].max(initial=0)) + 1
-    of_wanted = first.searchsorted(wanted[:, 0])
-    keys = of_pair.reshape(-1) * width + pairs[:, 1]
-    positions: np.ndarray = keys.searchsorted(of_wanted * width + wanted[:, 1])
-    return positions
+def _different(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different pairs of two arrays, (pairs, 2), and which one each is."""
+    pairs, which = np.unique(np.stack([one, other], axis=1), axis=0, return_inverse=True)
+    return pairs, which.reshape(-1)
 
 
 def _says_more(known: KnownRuns, is_common: np.ndarray) -> np.ndarray:
@@ -59,7 +54,7 @@ class Found:
 
 def judge(known: KnownRuns, documents: np.ndarray, runs: np.ndarray) -> Found:
     """Decide by all hits: (hits,) the document, and the run."""
-    pairs = unique_pairs(np.stack([documents, runs], axis=1).reshape(-1, 2))
+    pairs, of_hit = _different(documents, runs)
     num_documents = np.bincount(pairs[:, 1], minlength=len(known.hashes))
     num_owners = np.diff(known.starts)
     is_common = (num_documents > MANY_DOCUMENTS) | (num_owners > MANY_PASSAGES)
@@ -68,17 +63,11 @@ def judge(known: KnownRuns, documents: np.ndarray, runs: np.ndarray) -> Found:
     which = np.repeat(np.arange(len(pairs)), owners)
     within = np.arange(len(which)) - np.repeat(np.cumsum(owners) - owners, owners)
     owner = known.starts[pairs[which, 1]] + within
-    of = np.stack([pairs[which, 0], known.passages[owner]], axis=1)
-    held = unique_pairs(of.reshape(-1, 2))
-    group = _positions(held, of)
+    held, group = _different(pairs[which, 0], known.passages[owner])
     sizes = np.fromiter(map(len, known.words), np.int64, len(known.words))
     num_runs = np.maximum(1, sizes - known.width + 1)
-    is_rare = (
-        np.bincount(
-            group, ~is_common[pairs[which, 1]] & _says_more(known, is_common)[owner], len(held)
-        )
-        > 0
-    )
+    says_more = ~is_common[pairs[which, 1]] & _says_more(known, is_common)[owner]
+    is_rare = np.bincount(group, says_more, len(held)) > 0
     share = np.bincount(group, minlength=len(held)) / num_runs[held[:, 1]]
     is_much = (share >= SHARE) & (sizes[held[:, 1]] >= 2 * known.width)
     is_held = is_rare | is_much
@@ -92,7 +81,7 @@ def judge(known: KnownRuns, documents: np.ndarray, runs: np.ndarray) -> Found:
     return Found(
         documents=chosen[:, 0],
         passages=chosen[:, 1],
-        counts=is_good[_positions(pairs, np.stack([documents, runs], axis=1))],
+        counts=is_good[of_hit],
         all_passages=np.unique(held[is_held, 1]),
         boilerplate=int((is_common & (num_documents > 0)).sum()),
     )

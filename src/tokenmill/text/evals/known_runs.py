@@ -9,16 +9,14 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
 from tokenmill import kernel
 from tokenmill.text.evals.items import LEAST_WORDS, Passage
-from tokenmill.text.near.word_runs import OF_WORD, find_words, hash_words, mix, words_of
+from tokenmill.text.near.word_runs import hash_words, join_words, words_of
 
 _FILTER_BITS = 16  # for each run
-_BYTES_PER_WORD = 24  # with what is after it: looked at first, then the whole text
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class KnownRuns:
                 fits &= sizes[owners] == size
             (at,) = np.nonzero(fits)
             if len(at):
-                found.append((_hash_runs(all_words, size)[at], owners[at], positions[at]))
+                found.append((join_words(all_words, size)[at], owners[at], positions[at]))
         empty = (np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))
         hashes, owners, positions = map(np.concatenate, zip(empty, *found, strict=True))
         order = np.lexsort((positions, owners, hashes))
@@ -87,55 +85,42 @@ class KnownRuns:
         if kernel.compiled is not None:
             filter_, runs, heads, sizes, head = self._tables
             found = kernel.compiled.find_runs(texts, self.width, head, filter_, runs, heads, sizes)
-            hits = np.frombuffer(found, np.uint64).reshape(-1, 4).copy()
+            hits = np.frombuffer(found, np.uint64).reshape(-1, 3).copy()
             hits[:, 2] = self.hashes.searchsorted(hits[:, 2])
             hits = hits.astype(np.int64)
         else:
             hits = self._find_slowly(texts)
-        return self._verified(texts, hits)[:, :3]
+        found_hits: np.ndarray = hits[self._are_same(texts, hits)]
+        return found_hits
 
     def size_of(self, run: int) -> int:
         """Words of a run."""
         return min(self.width, len(self.words[self.passages[self.starts[run]]]))
 
     def _find_slowly(self, texts: list[bytes]) -> np.ndarray:
-        found = [np.empty((0, 4), np.int64)]
+        found = [np.empty((0, 3), np.int64)]
         sizes = {self.width, *map(len, self._short)}
         for number, text in enumerate(texts):
-            starts = np.array([start for start, _ in find_words(text)], np.int64)
             words = hash_words(words_of(text))
             for size in sorted(size for size in sizes if size <= len(words)):
-                runs = _hash_runs(words, size)
+                runs = join_words(words, size)
                 (at,) = np.nonzero(np.isin(runs, self.hashes))
                 run = self.hashes.searchsorted(runs[at])
-                found.append(np.stack([np.full(len(at), number), at, run, starts[at]], axis=1))
+                found.append(np.stack([np.full(len(at), number), at, run], axis=1))
         return np.concatenate(found)
 
-    def _verified(self, texts: list[bytes], hits: np.ndarray) -> np.ndarray:
-        """Return the hits whose words are those of the run: neighbours are compared together."""
-        if not len(hits):
-            return hits
+    def _are_same(self, texts: list[bytes], hits: np.ndarray) -> np.ndarray:
+        """Return a mask of the hits whose words are those of the run, compared one by one."""
         owners = self.starts[hits[:, 2]]
-        passages = self.passages[owners]
-        begins = self.positions[owners]
-        key = np.stack([hits[:, 0], passages, hits[:, 1] - begins], axis=1)
-        goes_on = (key[1:] == key[:-1]).all(axis=1) & (np.diff(hits[:, 1]) == 1)
-        edges = np.flatnonzero(np.concatenate(([True], ~goes_on, [True])))
-        is_same = np.zeros(len(hits), np.bool_)
-        for first, stop in pairwise(edges.tolist()):
-            is_same[first:stop] = self._is_same(
-                texts, hits[first:stop], passages[first], begins[first]
-            )
-        return hits[is_same]
-
-    def _is_same(self, texts: list[bytes], hits: np.ndarray, passage: int, begin: int) -> bool:
-        """Compare the words of hits that follow each other with those of their passage."""
-        number, word, _, place = hits[0].tolist()
-        size = len(hits) - 1 + self.size_of(int(hits[-1, 2]))
-        wanted = self.words[passage][begin : begin + size]
-        text = texts[number]
-        some = words_of(text[place : place + _BYTES_PER_WORD * size])[:size]
-        return some == wanted or words_of(text)[word : word + size] == wanted
+        places = zip(self.passages[owners].tolist(), self.positions[owners].tolist(), strict=True)
+        is_same = []
+        last, words = -1, list[bytes]()
+        for (number, first, _), (passage, begin) in zip(hits.tolist(), places, strict=True):
+            if number != last:
+                last, words = number, words_of(texts[number])
+            wanted = self.words[passage][begin : begin + self.width]
+            is_same.append(words[first : first + len(wanted)] == wanted)
+        return np.array(is_same, np.bool_)
 
     @cached_property
     def _short(self) -> list[list[bytes]]:
@@ -148,7 +133,7 @@ class KnownRuns:
         """The tables of the kernel."""
         beginnings: dict[int, int] = {}
         for words in self._short:
-            (begin,) = _hash_runs(hash_words(words[:LEAST_WORDS]), LEAST_WORDS).tolist()
+            (begin,) = join_words(hash_words(words[:LEAST_WORDS]), LEAST_WORDS).tolist()
             beginnings[begin] = beginnings.get(begin, 0) | 1 << len(words)
         heads = np.fromiter(beginnings, np.uint64, len(beginnings))
         head_table, places = _as_table(heads)
@@ -166,14 +151,6 @@ class KnownRuns:
 def _bit(bits: np.ndarray) -> np.ndarray:
     found: np.ndarray = np.uint64(1) << (bits & np.uint64(63))
     return found
-
-
-def _hash_runs(words: np.ndarray, width: int) -> np.ndarray:
-    """Return the hash of each run of `width` words."""
-    sums = np.zeros(max(0, len(words) - width + 1), np.uint64)
-    for at in range(width):
-        sums = sums * np.uint64(OF_WORD) + words[at : at + len(sums)]
-    return mix(sums)
 
 
 def _as_table(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -101,6 +101,7 @@ class C4(Rule):
             batch.ends,
             *split_batch(batch),
             counts,
+            batch.is_left,
             tables(),
             flags,
             self.max_word_length,

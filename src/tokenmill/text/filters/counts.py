@@ -19,31 +19,29 @@ def count_all(
     plain: Callable[..., list[int]],
     short_line: int = 0,
 ) -> np.ndarray:
-    """(columns, documents) int64; `plain` gives those of a text, all in Python, by its words unless
-    lines are counted."""
-    counts = np.empty((len(batch), num_columns), np.int64)
+    """(columns, documents) int64, of documents that are left; `plain` gives those of a text, all in
+    Python, by its words unless lines are counted."""
+    counts = np.zeros((len(batch), num_columns), np.int64)
     if kernel.compiled is not None:
         words = split_batch(batch) if what != LINES else (b"", bytes(batch.ends.nbytes))
         kernel.compiled.measure_texts(
-            batch.whole, batch.ends, *words, counts, tables(), what, short_line
+            batch.whole, batch.ends, *words, counts, batch.is_left, tables(), what, short_line
         )
-    elif what == LINES:
-        for number, text in enumerate(batch.strings):
-            counts[number] = plain(text)
     else:
-        for number, (text, its_words) in enumerate(words_of(batch)):
-            counts[number] = plain(text, its_words)
+        for number in np.flatnonzero(batch.is_left).tolist():
+            text = batch.texts[number].decode()
+            counts[number] = plain(text) if what == LINES else plain(text, split_words(text))
     return counts.T
 
 
 def num_words(batch: Batch, which: np.ndarray) -> np.ndarray:
     """(which,) the number of words of some documents of a batch."""
-    if not batch.shared and len(which) < len(batch):
-        texts = [batch.whole[batch.starts[n] : batch.ends[n]] for n in which.tolist()]
-        return num_words(Batch.of(texts), np.arange(len(texts)))
     if kernel.compiled is None:
-        every = [len(words) for _, words in words_of(batch)]
-        return np.array([every[number] for number in which.tolist()], np.int64)
+        texts = [batch.texts[number].decode() for number in which.tolist()]
+        return np.array([len(split_words(text)) for text in texts], np.int64)
+    if not batch.shared and len(which) < len(batch):
+        some = Batch.of([batch.texts[number] for number in which.tolist()])
+        return num_words(some, np.arange(len(some)))
     stops = np.frombuffer(split_batch(batch)[1], np.int64)
     counts: np.ndarray = np.diff(stops, prepend=0)[which]
     return counts
@@ -56,14 +54,6 @@ def split_batch(batch: Batch) -> tuple[bytes, bytes]:
         batch.shared["words"] = kernel.compiled.split_words(batch.whole, batch.ends, tables())
     words: tuple[bytes, bytes] = batch.shared["words"]
     return words
-
-
-def words_of(batch: Batch) -> list[tuple[str, list[str]]]:
-    """The texts of a batch, each with its words, without the kernel."""
-    if "texts and words" not in batch.shared:
-        batch.shared["texts and words"] = [(text, split_words(text)) for text in batch.strings]
-    found: list[tuple[str, list[str]]] = batch.shared["texts and words"]
-    return found
 
 
 def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

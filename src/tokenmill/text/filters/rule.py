@@ -24,14 +24,8 @@ A rule that changes texts (C4 takes lines out) gives the new ones in `Verdict.te
 what it did to each in `Verdict.counts`. One that needs more than the text (a path, a licence) names
 the fields in `needs`, and finds them in `batch.fields`.
 
-**A stage that must see all documents first** (near-duplicates, decontamination) is a pass over the
-text of all units before they are encoded, as the stage `lines` is. It reads
-`text_of(plan, unit, lines, removals)`, whose chunks say in `numbers` which document of its unit
-each text is, whatever was removed before: (unit, number) is the name of a document everywhere. What
-it decides it leaves as one file per unit, `FOLDER/N.removed`: rows of `REMOVED`, sorted by number,
-with the place of what was kept. `preparation/stages/removals.py` has the `Removal` that stands for
-these files: it is appended to `Preparation.removals`, and every later pass reads the text without
-them. The accounts, the record of removed documents and `show --removed` follow from that.
+A stage that must see all documents first (near-duplicates, test items) leaves rows of `REMOVED` for
+each unit; `preparation/stages/removals.py` says how.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,6 +84,26 @@ class Batch:
         batch = cls(b"\n".join([*texts, b""]), np.cumsum(sizes + 1) - 1, fields or {})
         batch.__dict__["texts"] = texts  # as they are: not cut out again
         return batch
+
+    def with_texts(self, new: Mapping[int, bytes]) -> "Batch":
+        """Return the same documents, some of them with another text."""
+        if not new:
+            return self
+        texts = [new.get(number, text) for number, text in enumerate(self.texts)]
+        batch = Batch.of(texts, self.fields)
+        batch.is_left[:] = self.is_left
+        return batch
+
+    @cached_property
+    def is_left(self) -> np.ndarray:
+        """(documents,) uint8: 0 for those that a rule dropped; what others say of them is ignored,
+        and need not be found out."""
+        return np.ones(len(self), np.uint8)
+
+    @property
+    def size_left(self) -> tuple[int, int]:
+        """Documents that are left, and bytes of their texts."""
+        return int(self.is_left.sum()), int((self.ends - self.starts) @ self.is_left)
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -163,6 +177,10 @@ class Rule:
         """Return what becomes of the documents: the same for the same batch, at any time, and for
         each document whatever others are in the batch."""
         raise NotImplementedError
+
+    def names(self, verdict: Verdict) -> Sequence[str]:
+        """Return what the numbers of reasons in a verdict stand for, from 1 on."""
+        return self.reasons if verdict.names is None else verdict.names
 
     def check(self, batch: Batch) -> None:
         """Raise if the rule does not keep that promise for this batch, the first of a unit."""

@@ -33,13 +33,11 @@ from tokenmill.text.filters.characters import (
     with_class,
 )
 
-Tables = tuple[np.ndarray, np.ndarray, np.ndarray]
+Tables = tuple[np.ndarray, np.ndarray]
 _FORM = np.dtype(
     [("text", "u1", 16), ("size", "<u4"), ("kind", "<u4"), ("cuts", "<u4"), ("plain", "<u4")]
 )
 _IS_FORM, _IS_MERGED, _IS_UNIT = 1, 2, 4
-_PRIMES = (0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x165667919E3779F9)
-_64_BITS = (1 << 64) - 1
 _MOST_MERGED = 15
 
 _PRONOUNS = "i you he she it we they"
@@ -203,11 +201,10 @@ def _merged(words: list[str]) -> list[str]:
 
 @cache
 def tables() -> Tables:
-    """The rule as the kernel reads it: classes of characters, forms, and where a form is."""
+    """The rule as the kernel reads it: classes of characters, and forms."""
     forms, units = known_forms(), _UNITS.split()
     merged = {form: words for words, form in _merged_forms().items()}
     rows = np.zeros(len({*forms, *units}) + 1, _FORM)  # the first one is no form
-    slots = np.zeros(1 << 12, np.uint32)
     for number, form in enumerate(sorted({*forms, *units}), 1):
         text = form.encode()
         kind = _IS_FORM * (form in forms) | _IS_MERGED * (form in merged)
@@ -215,26 +212,7 @@ def tables() -> Tables:
         rows[number]["size"], rows[number]["kind"] = len(text), kind | _IS_UNIT * (form in units)
         rows[number]["cuts"] = _cuts(forms.get(form, [form]))
         rows[number]["plain"] = _cuts(merged.get(form, [form]))
-        hashed = hash_short(text)
-        slot = hashed % len(slots)
-        while slots[slot]:
-            slot = (slot + 1) % len(slots)
-        slots[slot] = hashed >> 48 << 16 | number
-    return classes(), rows, slots
-
-
-def hash_short(text: bytes) -> int:
-    """`hash_bytes` of the kernel for 1 to 16 bytes, to find forms by."""
-    size = len(text)
-    if size >= 4:
-        half = 8 if size >= 8 else 4
-        first, last = int.from_bytes(text[:half], "little"), int.from_bytes(text[-half:], "little")
-    else:
-        first, last = text[0] | text[size >> 1] << 8 | text[-1] << 16, 0
-    product = (first ^ _PRIMES[0]) * (last ^ _PRIMES[1] ^ size << 56)
-    hashed = ((product ^ product >> 64) + first + size) & _64_BITS
-    hashed = (hashed ^ hashed >> 37) * _PRIMES[2] & _64_BITS
-    return hashed ^ hashed >> 32
+    return classes(), rows
 
 
 def _cuts(words: Sequence[str]) -> int:

@@ -76,13 +76,15 @@ def hash_words(words: Sequence[bytes]) -> np.ndarray:
 def hash_runs(text: bytes, width: int, *, code: bool = False) -> np.ndarray:
     """Return the hash of each run of `width` words, in their order: (runs,) uint64."""
     hashes = hash_words(words_of(text, code=code))
-    width = min(width, len(hashes))
-    if not width:
-        return hashes
-    sums = np.zeros(len(hashes) - width + 1, np.uint64)
+    return mix(join_words(hashes, min(width, len(hashes)))) if len(hashes) else hashes
+
+
+def join_words(hashes: np.ndarray, width: int) -> np.ndarray:
+    """Return a polynomial of each run of `width` words, by the hashes of the words."""
+    sums = np.zeros(max(0, len(hashes) - width + 1), np.uint64)
     for at in range(width):
         sums = sums * np.uint64(OF_WORD) + hashes[at : at + len(sums)]
-    return mix(sums)
+    return sums
 
 
 def compare(

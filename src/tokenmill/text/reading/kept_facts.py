@@ -4,13 +4,13 @@ They are Arrow record batches, each with types of its own: what is seen here dec
 other units may hold other types; shards/facts_file.py finds one type.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tokenmill.base.arrow import OWN_NAMES, array_of, from_streams, to_streams
-from tokenmill.errors import BadInputError
+from tokenmill.errors import BadInputError, PrepareError
 
 ORIGIN = ("source", "row")
 
@@ -50,6 +50,26 @@ class KeptFacts:
         edges = np.cumsum([len(batch) for batch in self.batches])[:-1]
         masks = map(pa.array, np.split(np.array(is_chosen, bool), edges))
         return KeptFacts(b.filter(m) for b, m in zip(self.batches, masks, strict=True))
+
+    def with_values(self, columns: Mapping[str, Sequence[Any]], whose: str) -> "KeptFacts":
+        """Return the same facts, and columns of new ones that the rule `whose` found out."""
+        import pyarrow as pa
+
+        known = {name for batch in self.batches for name in batch.schema.names}
+        for name in columns:
+            if name in known or name in OWN_NAMES:
+                raise PrepareError(f"{whose}: there is a fact {name!r} already; name it otherwise")
+        arrays = {
+            name: array_of(name, values, lambda row: f"{whose}, document {row}")
+            for name, values in columns.items()
+        }
+        batches, start = [], 0
+        for batch in self.batches:
+            new = [array.slice(start, len(batch)) for array in arrays.values()]
+            names = [*batch.schema.names, *arrays]
+            batches.append(pa.record_batch([*batch.columns, *new], names))
+            start += len(batch)
+        return KeptFacts(batches)
 
     def to_bytes(self) -> bytes:
         """Return all, for `from_bytes`; never empty."""
