@@ -1,8 +1,8 @@
 """Machines that share nothing but a bucket lose their power; the dataset has the same bytes.
 
-`ray`: three machines are a Ray cluster, whose driver runs on one of them. A machine is lost in every
-stage, and another one takes its place; the machine of the driver is lost, too, and the preparation
-continues from another one. `jobs`: `plan` on one machine, `work` on eight, of which three are lost
+`ray`: three machines are a Ray cluster, whose driver runs on one of them. One is lost in every
+stage, and a new one takes its place; that of the driver is lost, too, and the preparation continues
+from another one. `jobs`: `plan` on one machine, `work` on eight, of which three are lost
 at any time, `finish` on a tenth. The store answers 5 of 100 requests with 503, and breaks the
 connection of one, before it answers or in the middle. The driver waits after the first result of a
 stage until the machine is lost: so that is when others are in progress.

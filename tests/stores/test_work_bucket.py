@@ -55,6 +55,48 @@ def test_the_bytes_are_those_of_a_folder_and_nothing_is_left(corpus, bucket, tmp
     assert [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"keep": "url,doc=meta.id", "dedup": "documents", "compress": "zstd:1"},
+        {"keep": "url", "clean": True, "dedup": "lines"},
+        {"dedup": "near", "near_words": 3, "facts": True},
+        {"filter": "gopher_repetition", "dedup": "documents"},
+        {"decontaminate": True, "decontaminate_words": 8, "on_contaminated": "cut"},
+    ],
+    ids=str,
+)
+def test_facts_rules_and_near_duplicates_are_found_in_a_bucket(bucket, tmp_path, settings):
+    chance = random.Random(4)
+    words = [f"word{n}" for n in range(300)]
+    texts = [" ".join(chance.choices(words, k=30)) + "\nthe same line\n" for _ in range(300)]
+    texts += [text.replace("word1 ", "word2 ") for text in texts[:99]] + ["word7 " * 40]
+    rows = [
+        {"text": text, "url": f"https://example.org/{n}", "meta": {"id": n}}
+        for n, text in enumerate(texts)
+    ]
+    (tmp_path / "raw").mkdir()
+    for name, some in (("a", rows[:250]), ("b", rows[250:])):
+        lines = b"".join(orjson.dumps(row) + b"\n" for row in some)
+        (tmp_path / "raw" / f"{name}.jsonl").write_bytes(lines)
+    if settings.get("decontaminate"):
+        items = b"".join(orjson.dumps({"question": text[:80]}) + b"\n" for text in texts[::50])
+        (tmp_path / "test.jsonl").write_bytes(items)
+        settings = {**settings, "decontaminate": str(tmp_path / "test.jsonl")}
+    settings = {**SETTINGS, **settings, "unit_bytes": 20_000}
+    flat.prepare(tmp_path / "raw", tmp_path / "expected", workers=1, **settings)
+
+    where = {"work_dir": f"{bucket}/work", "scratch": tmp_path / "scratch"}
+    flat.plan(tmp_path / "raw", f"{bucket}/data", **where, **settings)
+    for number in (0, 1, 2, 0, 1, 2):  # each on a disk of its own
+        part, disk = JobPart(number, 3), tmp_path / f"disk-{number}"
+        jobs.work(f"{bucket}/work", part, scratch=disk)
+    jobs.finish(f"{bucket}/work", workers=1, run=Run(scratch=tmp_path / "last"))
+
+    assert objects_of(f"{bucket}/data") == files_of(tmp_path / "expected")
+    assert objects.list_below(f"{bucket}/work") == []
+
+
 def in_a_process(function, *args, **options):
     """Call a function in a process that was forked before any request; return its exit code."""
     return os.waitstatus_to_exitcode(os.waitpid(start(function, *args, **options), 0)[1])
@@ -109,21 +151,14 @@ def work_with_kills(corpus, bucket, tmp_path, expected, chance, workers, kills, 
     assert in_a_process(check, bucket, expected) == 0
 
 
-LONG = pytest.mark.skipif(
-    "TOKENMILL_CLUSTER" not in os.environ, reason="takes minutes: set TOKENMILL_CLUSTER=1"
-)
-
-
-@pytest.mark.parametrize("repeat", [0, *(pytest.param(n, marks=LONG) for n in range(1, 20))])
-def test_workers_killed_at_random_change_no_byte(repeat, corpus, bucket, tmp_path):
-    chance = random.Random(repeat)
-    settings = {**SETTINGS, "dedup": chance.choice(["lines", "documents"])}
-    settings["compress"] = chance.choice(["zstd:1", None])
+@pytest.mark.parametrize("settings", [{"dedup": "lines"}, {"dedup": "documents"}], ids=str)
+def test_workers_killed_at_random_change_no_byte(settings, corpus, bucket, tmp_path):
+    """A few of the kills of tests/faults/cluster.py."""
+    settings = {**SETTINGS, "compress": "zstd:1", **settings}
     flat.prepare(corpus, tmp_path / "expected", workers=1, **settings)
     expected = files_of(tmp_path / "expected")
-    workers, kills = (8, 3) if repeat else (4, 2)
 
-    work_with_kills(corpus, bucket, tmp_path, expected, chance, workers, kills, **settings)
+    work_with_kills(corpus, bucket, tmp_path, expected, random.Random(7), 4, 2, **settings)
 
 
 def test_a_store_that_fails_changes_no_byte(corpus, bucket, tmp_path, moto_port, endpoint, repeats):

@@ -11,7 +11,7 @@ import errno
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, Generic, NamedTuple, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -33,16 +33,6 @@ Item = TypeVar("Item")
 Loaded = TypeVar("Loaded")
 SizesAndHashes = dict[str, tuple[int, str]]
 """Of files, by name."""
-
-
-class StoredFile(NamedTuple):
-    """A file of a stage as an input that is read."""
-
-    path: str
-    """Path or address."""
-    size: int
-    stamp: int
-    """A number that is another one when the file is."""
 
 
 class Workspace:
@@ -107,10 +97,6 @@ class Workspace:
         with self.open(stage, name, whole=True) as file:
             return np.frombuffer(file.read(), dtype)
 
-    def stored(self, stage: str, name: str) -> StoredFile:
-        """Return where a file of a stage can be read as an input."""
-        raise NotImplementedError
-
     def each(self, read: Callable[[Item], Loaded], items: Iterable[Item]) -> Iterator[Loaded]:
         """Yield `read(item)` for all items in order; several at a time, where that is faster."""
         return map(read, items)
@@ -135,7 +121,7 @@ class Workspace:
 
     def has_files(self, stage: str, receipt: Receipt) -> bool:
         """Return True if the files of a task are there, with the sizes in its receipt."""
-        raise NotImplementedError
+        return True
 
     def leave_receipt(
         self, stage: str, name: str, files: list[str] | SizesAndHashes, facts: dict[str, Any]
@@ -164,11 +150,11 @@ class Workspace:
 
     def free_bytes(self) -> int | None:
         """Return the room that is left for files; None where there is no limit."""
-        raise NotImplementedError
+        return None
 
     def used_bytes(self, *, with_dataset: bool) -> int:
-        """Return the size of all files, and perhaps of the dataset that is being made."""
-        raise NotImplementedError
+        """Return the size of all files, and perhaps of the dataset; 0 where there is no limit."""
+        return 0
 
     def holds(self, path: str) -> bool:
         """Return True if this input is a file of the workspace: standard input."""
