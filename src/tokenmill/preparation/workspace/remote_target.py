@@ -306,11 +306,6 @@ def _work_at(work_dir: str | os.PathLike[str], address: str, run: Run) -> Worksp
                 "the other; name another prefix for the work"
             )
         return open_bucket(place)
-    if run.scratch is not None or run.max_scratch is not None:
-        raise ValueError(
-            f"scratch and max_scratch are for a work_dir in a bucket, and it is {work_dir}; leave "
-            "them out"
-        )
     folder = Path(work_dir)
     if (folder / FILE_NAME).exists() and not WorkFolder(folder).has(PLAN):
         raise SettingsMismatchError(
