@@ -17,10 +17,11 @@ from stores.proxy import Proxy
 from stores.servers import objects_of
 
 from tokenmill.errors import LockedError, SettingsMismatchError
+from tokenmill.executors.executor import run_group
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import Run, jobs
 from tokenmill.preparation.workspace import lease
-from tokenmill.preparation.workspace.work_bucket import BucketPlace, WorkBucket
+from tokenmill.preparation.workspace.work_bucket import BucketPlace, WorkBucket, open_bucket
 from tokenmill.stores import objects
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 40_000}
@@ -227,6 +228,26 @@ def test_scratch_is_bounded_and_its_loss_is_harmless(corpus, bucket, tmp_path, m
     assert len(largest) > 14
     assert max(largest) <= 300_000
     check(bucket, files_of(tmp_path / "expected"))
+
+
+@pytest.mark.parametrize("leaves_receipt", [True, False])
+def test_what_a_late_worker_writes_is_removed_again(bucket, tmp_path, leaves_receipt):
+    """Its plan is gone: `finish` was quicker, on another machine."""
+    workspace = open_bucket(BucketPlace.of(f"{bucket}/work", tmp_path))
+    for has_plan in (True, False):
+        objects.put(workspace.address + "/plan.json", b"{}")
+        with workspace.new("units", "1.0.tokens") as file:
+            file.write(b"ids")
+        workspace.keep("joined.json", b"[]")
+        if leaves_receipt:
+            workspace.leave_receipt("units", "1", ["1.0.tokens"], {})
+        if not has_plan:
+            objects.delete_all(objects.list_below(bucket))
+            objects.put(f"{bucket}/work/units/1.0.tokens", b"ids")
+
+        run_group(len, [])
+
+        assert len(objects.list_below(bucket)) == has_plan * (3 + leaves_receipt)
 
 
 def test_a_prefix_that_holds_something_else_is_refused(corpus, bucket, tmp_path):

@@ -68,7 +68,6 @@ class ObjectFile(Seekable):
             )
         self._number = -1  # of the block that was read last
         self._next = 0  # the block that would follow it
-        self._stop = self._known.size  # nothing after it is fetched ahead
         self._block = b""
         self._ahead: dict[int, Future[Part]] = {}  # the next blocks, where blocks follow
 
@@ -84,11 +83,6 @@ class ObjectFile(Seekable):
             self._position += len(taken)
         return filled
 
-    def expect(self, start: int, stop: int) -> None:
-        """Note that about these bytes will be read in order: fetch them ahead, and no others."""
-        self._next = start // BLOCK_BYTES
-        self._stop = min(stop, self._known.size)
-
     def close(self) -> None:
         while self._ahead:
             self._ahead.popitem()[1].cancel()
@@ -99,7 +93,7 @@ class ObjectFile(Seekable):
             return self._block
         current = self._ahead.pop(number, None) or self._begin(number)
         follows = number == self._next
-        last = min(number + self.blocks_ahead, (self._stop - 1) // BLOCK_BYTES)
+        last = min(number + self.blocks_ahead, (self._known.size - 1) // BLOCK_BYTES)
         ahead = range(number + 1, last + 1) if follows else ()
         self._ahead = {at: self._ahead.get(at) or self._begin(at) for at in ahead}
         self._block = current.result()[0]

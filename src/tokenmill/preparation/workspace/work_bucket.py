@@ -152,6 +152,7 @@ class WorkBucket(Workspace):
     def keep(self, file: str, data: bytes) -> None:
         self._versions.pop(file, None)
         objects.put(self._object(file), data)
+        self._since.append(file)
         self._written[posixpath.normpath(file)] = len(data), xxhash.xxh3_128_hexdigest(data)
 
     def drop(self, file: str) -> None:
@@ -285,11 +286,10 @@ class WorkBucket(Workspace):
     def settle(self) -> None:
         """Upload the receipts of this process. What was written without a plan is removed."""
         new = [log for logs in list(self._logs.values()) for log in logs.settle()]
+        new += map(self._object, self._since)
         if new and objects.find(self._object(PLAN)) is None:
-            for address in (*new, *map(self._object, self._since)):
-                objects.delete(address)
-        if new:
-            self._since.clear()
+            objects.delete_all(new)
+        self._since.clear()
 
     # Life.
 
