@@ -25,7 +25,7 @@ class Claim:
         `may_take_over` is asked about what somebody else has written there.
         """
         is_new = objects.put(self.object, self.data, objects.NEW)
-        there = objects.read_with_etag(self.object, at_most=_MAX_BYTES)
+        there = self.read()
         if there is None:  # theirs ended at this moment
             return self.take(may_take_over)
         if there[0] == self.data:
@@ -38,9 +38,13 @@ class Claim:
         self.check()
         return False
 
+    def read(self) -> tuple[bytes, str] | None:
+        """Return what is there, and the ETag of this version of it."""
+        return objects.read_with_etag(self.object, at_most=_MAX_BYTES)
+
     def theirs(self) -> bytes | None:
         """Return what somebody else wrote; None if it is ours; no bytes if it is gone."""
-        there = objects.read_all(self.object, at_most=_MAX_BYTES) or b""
+        there, _ = self.read() or (b"", "")
         return None if there == self.data else there
 
     def check(self) -> None:

@@ -52,9 +52,10 @@ class Lease(Claim):
         """Write it again and again, until it ends or is another's."""
         while not ended.wait(SECONDS / 4):
             with suppress(TokenmillError):  # the next time may be better
-                if self.theirs() is not None:
+                there = self.read()
+                if there is None or there[0] != self.data:
                     return
-                objects.put(self.object, self.data, objects.stat(self.object).etag)
+                objects.put(self.object, self.data, there[1])
 
     def taken(self, theirs: bytes) -> LockedError:
         ends = f"its lease ends by itself after {SECONDS:g} s, or at once with"
