@@ -207,6 +207,29 @@ def test_a_lease_ends_with_its_process_or_without_a_sign_of_life(bucket, monkeyp
     assert objects.list_below(bucket) == []
 
 
+def test_who_has_lost_a_lease_does_not_write_it_again(bucket):
+    class Ended:
+        """As a threading.Event, of which nobody waits for the seconds."""
+
+        left = 3
+
+        def wait(self, seconds):
+            self.left -= 1
+            return self.left < 0
+
+    address = f"{bucket}/work/lease"
+    with lease.hold_lease(address, "it", break_lock=False):
+        mine = objects.read_all(address, at_most=1000)
+        own = lease.Lease(address, "it", mine)
+        before = objects.stat(address).modified_ns
+        own.renew(Ended())
+        assert objects.stat(address).modified_ns > before
+        objects.put(address, b"{}")
+        own.renew(Ended())
+        assert objects.read_all(address, at_most=1000) == b"{}"
+    assert objects.read_all(address, at_most=1000) == b"{}"
+
+
 def test_scratch_is_bounded_and_its_loss_is_harmless(corpus, bucket, tmp_path, monkeypatch):
     settings = {**SETTINGS, "dedup": "documents"}
     flat.prepare(corpus, tmp_path / "expected", workers=1, **settings)
