@@ -96,8 +96,8 @@ bench: $(VENV)/dev.stamp
 	$(BIN)/python bench/engines.py
 	$(BIN)/python bench/train.py
 
-# Three quarters of an hour: kills, failing system calls, losses of power, flipped bits, damaged files,
-# hostile states, attacks on `view`; first the kernel, with sanitizers built in. What is kept names the
+# About an hour: kills, failing system calls, losses of power, flipped bits, damaged files, hostile
+# states, attacks on `view`, lost machines (root only); first the kernel, with sanitizers built in. What is kept names the
 # commit of every part; it is an error if that is not one and the same, or if src/ or tests/ differ
 # from it.
 faults: $(VENV)/dev.stamp

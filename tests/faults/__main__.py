@@ -14,6 +14,8 @@
  readers.py      everything that reads a file
  tokenizer_files.py  tokenizers in files, for the readers
  tokenizer_parts.py  a tokenizer.json of parts drawn by chance
+ machines.py     machines of their own, as namespaces of this one
+ cluster.py      a cluster with nothing but a bucket loses machines
  served.py       the same for what a server sends, and for work that was stopped
  fuzz.py         damaged files for all readers
  attacks.py      attacks on `tokenmill view`
@@ -61,6 +63,10 @@ COUNTED = {
     ),
     "attacks": ("requests", 4000, "an odd request is sent to `tokenmill view`"),
     "stores": ("kills", 32, "a reader of a dataset in a store is killed, over a bad network"),
+    "cluster": (
+        "machines lost", 70,
+        "a machine of a cluster with nothing but a bucket is lost, over a bad network",
+    ),
 }  # fmt: skip
 """What is counted in each part, how many at least, and what is done."""
 PAGE = ROOT / "docs" / "design" / "promises.md"
@@ -137,9 +143,16 @@ def stores(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:
         kill_readers(tally, scratch, list(STORES), CASES, given.cases or 8)
 
 
+def cluster(tally: Tally, scratch: Path, given: argparse.Namespace) -> None:
+    from faults.cluster import CASES, run_cluster
+
+    names = given.operations or ([] if given.short else list(CASES))
+    run_cluster(tally, scratch, names, 1 if given.short else (given.cases or 20))
+
+
 PARTS: dict[str, Callable[[Tally, Path, argparse.Namespace], None]] = {
     "kills": kills, "calls": calls, "losses": losses, "flips": flips, "fuzz": fuzz,
-    "hostile": hostile, "attacks": attacks, "stores": stores,
+    "hostile": hostile, "attacks": attacks, "stores": stores, "cluster": cluster,
 }  # fmt: skip
 
 

@@ -31,6 +31,7 @@ def run(*arguments, before=()):
         "hostile",
         "attacks",
         "stores",
+        "cluster",
     ],
 )
 def test_a_short_run_finds_nothing(part):

@@ -60,7 +60,7 @@ MAY_IMPORT = {
     },
 }
 # Modules that import stores when they are imported: they are for addresses themselves.
-FOR_ADDRESSES = {"remote", "remote_target", "hub_inputs", "lease", "work_bucket"}
+FOR_ADDRESSES = {"remote", "remote_target", "hub_inputs", "claim", "lease", "work_bucket"}
 HEAVY = {"torch", "ray", "pyarrow", "transformers", "lightning", "tokenizers", "fsspec", "awkward"}
 HEAVY |= {"datasets", "litgpt", "olmo_core", "torchtitan"}
 PLAIN = (

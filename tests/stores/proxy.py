@@ -7,6 +7,7 @@
     "403"   the answer is 403, without a body
     "stall" the answer begins and then nothing comes
     "cut"   the answer ends in the middle of its body
+    "lost"  the request is carried out, and the connection ends without an answer
     "flip"  one bit of the body of the answer is another
     "spoil" one bit of the body of the request is another
     "whole" a range was asked for and everything is sent, as 200
@@ -39,6 +40,7 @@ class Proxy:
     port: int = 0
     requests: list[Request] = field(default_factory=list)
     tls: ssl.SSLContext | None = None
+    host: str = "127.0.0.1"
 
     def __enter__(self) -> "Proxy":
         ready = threading.Event()
@@ -54,12 +56,12 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        return f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.port}"
+        return f"{'http' if self.tls is None else 'https'}://{self.host}:{self.port}"
 
     def _serve(self, ready: threading.Event) -> None:
         async def main() -> None:
             self._stop = asyncio.Event()
-            server = await asyncio.start_server(self._client, "127.0.0.1", 0, ssl=self.tls)
+            server = await asyncio.start_server(self._client, self.host, 0, ssl=self.tls)
             self.port = server.sockets[0].getsockname()[1]
             ready.set()
             await self._stop.wait()
@@ -107,6 +109,8 @@ class Proxy:
         if fault == "spoil":
             request.body = flipped(request.body)
         status, headers, body = await self._ask(request, fault)
+        if fault == "lost":
+            return False
         head = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
         writer.write(status + head + b"\r\n")
         if fault == "flip":

@@ -13,7 +13,7 @@ import pytest
 from stores.proxy import Proxy
 
 from tokenmill.errors import DownloadError, LockedError, MissingExtraError, PrepareError
-from tokenmill.stores import objects
+from tokenmill.stores import objects, store_requests
 from tokenmill.stores.object_file import BLOCK_BYTES, ObjectFile, read_range
 
 DATA = np.random.default_rng(5).bytes(300_000)
@@ -238,6 +238,41 @@ def test_only_one_of_two_writers_wins(bucket, moto_port, endpoint, store):
         with pytest.raises(LockedError, match="another writer"):
             objects.put_if(f"{bucket}/manifest", b"second", objects.NEW)
         assert objects.read_all(f"{bucket}/manifest", at_most=10) == b"first"
+
+
+@pytest.mark.parametrize("fault", ["503", "cut", "lost"])
+def test_a_request_whose_answer_is_lost_is_repeated(stored, moto_port, endpoint, repeats, fault):
+    def removed():
+        objects.delete(stored)
+        objects.delete_all([stored])
+        return objects.find(stored)
+
+    known = objects.stat(stored)
+    with Proxy(moto_port) as proxy:
+        endpoint(proxy.address)
+        for operation, expected in (
+            (lambda: objects.find(stored), known),
+            (lambda: objects.read_all(stored, at_most=1 << 20), DATA),
+            (lambda: [r.key for r in objects.list_records(stored[:-9])], ["folder/data.bin"]),
+            (lambda: objects.list_folder(stored[:-9])[0][0].size, len(DATA)),
+            (lambda: objects.put_if(stored, b"new", known.etag), None),
+            (lambda: objects.read_all(stored, at_most=1 << 20), b"new"),
+            (removed, None),
+        ):
+            before = len(proxy.requests)
+            left = itertools.chain([fault], itertools.repeat(None))
+            proxy.faults = lambda request, left=left: next(left)
+            assert operation() == expected
+            assert len(proxy.requests) > before
+
+
+def test_what_obstore_has_not_repeated_is_repeated_here():
+    """Such as a removal over a connection that the store has closed."""
+    sent = "Generic S3 error: Error performing POST http://127.0.0.1/b?delete in 13.7ms{} - {}"
+    broken = "HTTP error: error sending request"
+    for tries, kind in (("", "wrong"), (", after 9 retries, max_retries: 9", "failed")):
+        failure = store_requests._failure("failed", OSError(sent.format(tries, broken)))
+        assert (failure.kind, failure.text) == (kind, "error sending request")
 
 
 def test_an_object_that_is_far_too_large_is_not_brought_here_to_be_compared(bucket):

@@ -17,10 +17,11 @@ from stores.proxy import Proxy
 from stores.servers import objects_of
 
 from tokenmill.errors import LockedError, SettingsMismatchError
+from tokenmill.executors.executor import run_group
 from tokenmill.executors.numbered import JobPart
 from tokenmill.preparation import Run, jobs
 from tokenmill.preparation.workspace import lease
-from tokenmill.preparation.workspace.work_bucket import BucketPlace, WorkBucket
+from tokenmill.preparation.workspace.work_bucket import BucketPlace, WorkBucket, open_bucket
 from tokenmill.stores import objects
 
 SETTINGS = {"tokenizer": "bytes", "tokens_per_shard": 20_000, "unit_bytes": 40_000}
@@ -53,6 +54,48 @@ def test_the_bytes_are_those_of_a_folder_and_nothing_is_left(corpus, bucket, tmp
     assert objects_of(f"{bucket}/data") == files_of(tmp_path / "expected")
     assert objects.list_below(f"{bucket}/work") == []
     assert [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"keep": "url,doc=meta.id", "dedup": "documents", "compress": "zstd:1"},
+        {"keep": "url", "clean": True, "dedup": "lines"},
+        {"dedup": "near", "near_words": 3, "facts": True},
+        {"filter": "gopher_repetition", "dedup": "documents"},
+        {"decontaminate": True, "decontaminate_words": 8, "on_contaminated": "cut"},
+    ],
+    ids=str,
+)
+def test_facts_rules_and_near_duplicates_are_found_in_a_bucket(bucket, tmp_path, settings):
+    chance = random.Random(4)
+    words = [f"word{n}" for n in range(300)]
+    texts = [" ".join(chance.choices(words, k=30)) + "\nthe same line\n" for _ in range(300)]
+    texts += [text.replace("word1 ", "word2 ") for text in texts[:99]] + ["word7 " * 40]
+    rows = [
+        {"text": text, "url": f"https://example.org/{n}", "meta": {"id": n}}
+        for n, text in enumerate(texts)
+    ]
+    (tmp_path / "raw").mkdir()
+    for name, some in (("a", rows[:250]), ("b", rows[250:])):
+        lines = b"".join(orjson.dumps(row) + b"\n" for row in some)
+        (tmp_path / "raw" / f"{name}.jsonl").write_bytes(lines)
+    if settings.get("decontaminate"):
+        items = b"".join(orjson.dumps({"question": text[:80]}) + b"\n" for text in texts[::50])
+        (tmp_path / "test.jsonl").write_bytes(items)
+        settings = {**settings, "decontaminate": str(tmp_path / "test.jsonl")}
+    settings = {**SETTINGS, **settings, "unit_bytes": 20_000}
+    flat.prepare(tmp_path / "raw", tmp_path / "expected", workers=1, **settings)
+
+    where = {"work_dir": f"{bucket}/work", "scratch": tmp_path / "scratch"}
+    flat.plan(tmp_path / "raw", f"{bucket}/data", **where, **settings)
+    for number in (0, 1, 2, 0, 1, 2):  # each on a disk of its own
+        part, disk = JobPart(number, 3), tmp_path / f"disk-{number}"
+        jobs.work(f"{bucket}/work", part, scratch=disk)
+    jobs.finish(f"{bucket}/work", workers=1, run=Run(scratch=tmp_path / "last"))
+
+    assert objects_of(f"{bucket}/data") == files_of(tmp_path / "expected")
+    assert objects.list_below(f"{bucket}/work") == []
 
 
 def in_a_process(function, *args, **options):
@@ -109,21 +152,14 @@ def work_with_kills(corpus, bucket, tmp_path, expected, chance, workers, kills, 
     assert in_a_process(check, bucket, expected) == 0
 
 
-LONG = pytest.mark.skipif(
-    "TOKENMILL_CLUSTER" not in os.environ, reason="takes minutes: set TOKENMILL_CLUSTER=1"
-)
-
-
-@pytest.mark.parametrize("repeat", [0, *(pytest.param(n, marks=LONG) for n in range(1, 20))])
-def test_workers_killed_at_random_change_no_byte(repeat, corpus, bucket, tmp_path):
-    chance = random.Random(repeat)
-    settings = {**SETTINGS, "dedup": chance.choice(["lines", "documents"])}
-    settings["compress"] = chance.choice(["zstd:1", None])
+@pytest.mark.parametrize("settings", [{"dedup": "lines"}, {"dedup": "documents"}], ids=str)
+def test_workers_killed_at_random_change_no_byte(settings, corpus, bucket, tmp_path):
+    """A few of the kills of tests/faults/cluster.py."""
+    settings = {**SETTINGS, "compress": "zstd:1", **settings}
     flat.prepare(corpus, tmp_path / "expected", workers=1, **settings)
     expected = files_of(tmp_path / "expected")
-    workers, kills = (8, 3) if repeat else (4, 2)
 
-    work_with_kills(corpus, bucket, tmp_path, expected, chance, workers, kills, **settings)
+    work_with_kills(corpus, bucket, tmp_path, expected, random.Random(7), 4, 2, **settings)
 
 
 def test_a_store_that_fails_changes_no_byte(corpus, bucket, tmp_path, moto_port, endpoint, repeats):
@@ -171,6 +207,29 @@ def test_a_lease_ends_with_its_process_or_without_a_sign_of_life(bucket, monkeyp
     assert objects.list_below(bucket) == []
 
 
+def test_who_has_lost_a_lease_does_not_write_it_again(bucket):
+    class Ended:
+        """As a threading.Event, of which nobody waits for the seconds."""
+
+        left = 3
+
+        def wait(self, seconds):
+            self.left -= 1
+            return self.left < 0
+
+    address = f"{bucket}/work/lease"
+    with lease.hold_lease(address, "it", break_lock=False):
+        mine = objects.read_all(address, at_most=1000)
+        own = lease.Lease(address, "it", mine)
+        before = objects.stat(address).modified_ns
+        own.renew(Ended())
+        assert objects.stat(address).modified_ns > before
+        objects.put(address, b"{}")
+        own.renew(Ended())
+        assert objects.read_all(address, at_most=1000) == b"{}"
+    assert objects.read_all(address, at_most=1000) == b"{}"
+
+
 def test_scratch_is_bounded_and_its_loss_is_harmless(corpus, bucket, tmp_path, monkeypatch):
     settings = {**SETTINGS, "dedup": "documents"}
     flat.prepare(corpus, tmp_path / "expected", workers=1, **settings)
@@ -192,6 +251,26 @@ def test_scratch_is_bounded_and_its_loss_is_harmless(corpus, bucket, tmp_path, m
     assert len(largest) > 14
     assert max(largest) <= 300_000
     check(bucket, files_of(tmp_path / "expected"))
+
+
+@pytest.mark.parametrize("leaves_receipt", [True, False])
+def test_what_a_late_worker_writes_is_removed_again(bucket, tmp_path, leaves_receipt):
+    """Its plan is gone: `finish` was quicker, on another machine."""
+    workspace = open_bucket(BucketPlace.of(f"{bucket}/work", tmp_path))
+    for has_plan in (True, False):
+        objects.put(workspace.address + "/plan.json", b"{}")
+        with workspace.new("units", "1.0.tokens") as file:
+            file.write(b"ids")
+        workspace.keep("joined.json", b"[]")
+        if leaves_receipt:
+            workspace.leave_receipt("units", "1", ["1.0.tokens"], {})
+        if not has_plan:
+            objects.delete_all(objects.list_below(bucket))
+            objects.put(f"{bucket}/work/units/1.0.tokens", b"ids")
+
+        run_group(len, [])
+
+        assert len(objects.list_below(bucket)) == has_plan * (3 + leaves_receipt)
 
 
 def test_a_prefix_that_holds_something_else_is_refused(corpus, bucket, tmp_path):

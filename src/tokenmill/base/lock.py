@@ -30,11 +30,10 @@ def hold_lock(
 
     `guards` names what is written, in errors, if it is not the folder above the lock's folder.
     """
-    pid = os.getpid()
-    me: Holder = {"host": host_name(), "pid": pid, "started": process_start(pid)}
+    me = this_process()
     while not _take(path, me):
         holder = _read(path)
-        if holder is not None and not break_lock and _may_be_alive(holder):
+        if holder is not None and not break_lock and may_be_alive(holder):
             raise _locked(path, holder, guards)
         _remove(path, holder)
         break_lock = False
@@ -69,7 +68,7 @@ def wait_for_others(path: Path) -> Iterator[None]:
 def is_held(path: Path) -> bool:
     """Return True if a process holds the lock that may be alive."""
     holder = _read(path)
-    return holder is not None and _may_be_alive(holder)
+    return holder is not None and may_be_alive(holder)
 
 
 def refuse_locked(path: Path) -> None:
@@ -109,13 +108,27 @@ def _remove(path: Path, holder: Holder | None) -> None:
 
 def _read(path: Path) -> Holder | None:
     try:
-        holder = orjson.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, orjson.JSONDecodeError):
+        return holder_in(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return holder if isinstance(holder, dict) else None
 
 
-def _may_be_alive(holder: Holder) -> bool:
+def this_process() -> Holder:
+    """Return what this process says of itself where it holds something."""
+    pid = os.getpid()
+    return {"host": host_name(), "pid": pid, "started": process_start(pid)}
+
+
+def holder_in(data: bytes) -> Holder | None:
+    """Return what a holder has said of itself; None, where that cannot be read."""
+    with suppress(orjson.JSONDecodeError):
+        holder = orjson.loads(data)
+        return holder if isinstance(holder, dict) else None
+    return None
+
+
+def may_be_alive(holder: Holder) -> bool:
+    """Return False if the holder was a process of this machine, and has ended."""
     if holder.get("host") != host_name():
         return True  # we cannot see processes of another machine
     return process_start(holder.get("pid")) == holder.get("started")
@@ -123,8 +136,12 @@ def _may_be_alive(holder: Holder) -> bool:
 
 def _locked(path: Path, holder: Holder, guards: Path | None = None) -> LockedError:
     remedy = "pass run=Run(break_lock=True)" if guards is None else f"remove {path}"
+    return locked(guards or path.parent.parent, holder, remedy)
+
+
+def locked(guards: object, holder: Holder, remedy: str) -> LockedError:
+    """Return an error that names the holder."""
     return LockedError(
-        f"{guards or path.parent.parent} is being written by process {holder.get('pid')} on "
-        f"{holder.get('host')}",
+        f"{guards} is being written by process {holder.get('pid')} on {holder.get('host')}",
         hint=f"wait for it, or stop it; if that machine is gone for good, {remedy}",
     )

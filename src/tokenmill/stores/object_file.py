@@ -8,7 +8,7 @@ from typing import Any
 
 from tokenmill.errors import DownloadError
 from tokenmill.stores.objects import begin_part, read, read_tail, stat, wrong_size
-from tokenmill.stores.store_requests import Part
+from tokenmill.stores.store_requests import ObjectStat, Part
 
 BLOCK_BYTES = 4 << 20
 TAIL_BYTES = 16 << 10
@@ -22,35 +22,14 @@ def read_range(address: str, start: int, stop: int) -> bytes:
     return read(address, 0, known.size, known)[start:stop]  # all of it can be compared at once
 
 
-class ObjectFile(io.RawIOBase):
-    """Read-only, seekable. All bytes are of one version of the object, or DownloadError.
+class Seekable(io.RawIOBase):
+    """Read-only, seekable: a position in an object that is known."""
 
-    They are checked, unless the caller compares the whole with its own hash (`hashed`). An object
-    of another size or ETag than stated is refused.
-    """
+    _known: ObjectStat
 
-    blocks_ahead = 1
-    _stat = staticmethod(stat)
-
-    def __init__(
-        self, address: str, etag: str = "", size: int | None = None, *, hashed: bool = False
-    ) -> None:
+    def __init__(self, address: str) -> None:
         self.address = self.name = address
-        self._hashed = hashed
-        self._known = self._stat(address)
-        if size is not None and size != self._known.size:
-            raise wrong_size(address, self._known.size, size)
-        if etag and self._known.etag != etag:
-            raise DownloadError(
-                f"{address} was replaced after its first part was read",
-                hint="open the dataset again when no one writes to it",
-            )
         self._position = 0
-        self._number = -1  # of the block that was read last
-        self._next = 0  # the block that would follow it
-        self._stop = self._known.size  # nothing after it is fetched ahead
-        self._block = b""
-        self._ahead: dict[int, Future[Part]] = {}  # the next blocks, where blocks follow
 
     def readable(self) -> bool:
         return True
@@ -62,6 +41,35 @@ class ObjectFile(io.RawIOBase):
         base = (0, self._position, self._known.size)[whence]
         self._position = max(0, base + offset)
         return self._position
+
+
+class ObjectFile(Seekable):
+    """All bytes are of one version of the object, or DownloadError.
+
+    They are checked, unless the caller compares the whole with its own hash (`hashed`). An object
+    of another size or ETag than stated is refused.
+    """
+
+    blocks_ahead = 1
+    _stat = staticmethod(stat)
+
+    def __init__(
+        self, address: str, etag: str = "", size: int | None = None, *, hashed: bool = False
+    ) -> None:
+        super().__init__(address)
+        self._hashed = hashed
+        self._known = self._stat(address)
+        if size is not None and size != self._known.size:
+            raise wrong_size(address, self._known.size, size)
+        if etag and self._known.etag != etag:
+            raise DownloadError(
+                f"{address} was replaced after its first part was read",
+                hint="open the dataset again when no one writes to it",
+            )
+        self._number = -1  # of the block that was read last
+        self._next = 0  # the block that would follow it
+        self._block = b""
+        self._ahead: dict[int, Future[Part]] = {}  # the next blocks, where blocks follow
 
     def readinto(self, buffer: Any) -> int:
         """Fill the whole buffer, up to the end of the object: pyarrow takes less for damage."""
@@ -75,11 +83,6 @@ class ObjectFile(io.RawIOBase):
             self._position += len(taken)
         return filled
 
-    def expect(self, start: int, stop: int) -> None:
-        """Note that about these bytes will be read in order: fetch them ahead, and no others."""
-        self._next = start // BLOCK_BYTES
-        self._stop = min(stop, self._known.size)
-
     def close(self) -> None:
         while self._ahead:
             self._ahead.popitem()[1].cancel()
@@ -90,7 +93,7 @@ class ObjectFile(io.RawIOBase):
             return self._block
         current = self._ahead.pop(number, None) or self._begin(number)
         follows = number == self._next
-        last = min(number + self.blocks_ahead, (self._stop - 1) // BLOCK_BYTES)
+        last = min(number + self.blocks_ahead, (self._known.size - 1) // BLOCK_BYTES)
         ahead = range(number + 1, last + 1) if follows else ()
         self._ahead = {at: self._ahead.get(at) or self._begin(at) for at in ahead}
         self._block = current.result()[0]
@@ -106,27 +109,15 @@ class ObjectFile(io.RawIOBase):
         return begin_part(self.address, start, stop, self._known, hashed=self._hashed)
 
 
-class TailFile(io.RawIOBase):
+class TailFile(Seekable):
     """An object of which a few parts are read, each by one request; and its end by the first."""
 
     def __init__(self, address: str) -> None:
-        self.name = address
+        super().__init__(address)
         tail = read_tail(address, TAIL_BYTES)
         if tail is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
         self._tail, self._known = tail
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = (0, self._position, self._known.size)[whence]
-        self._position = max(0, base + offset)
-        return self._position
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")

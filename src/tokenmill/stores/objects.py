@@ -298,6 +298,20 @@ def upload(path: Path, address: str, condition: str = "") -> ObjectStat | None:
     return found
 
 
+def upload_once(
+    path: Path, address: str, before_replacing: Callable[[], object] = bool
+) -> ObjectStat:
+    """Put a file there unless that was done before; replace what is something else."""
+    found = upload(path, address, NEW)
+    if found is None and has_content_of(address, path):
+        return stat(address)
+    if found is None:
+        before_replacing()
+        found = upload(path, address)
+    assert found is not None
+    return found
+
+
 def has_content_of(address: str, path: Path) -> bool:
     """Return True if the object holds the bytes of the file; reads both."""
     found = stat(address)

@@ -259,9 +259,10 @@ def _failure(kind: str, error: Exception) -> StoreFailure:
         return StoreFailure(kind, 416)
     if status:
         return StoreFailure(kind, int(status[1]), code[1] if code else "")
-    # What obstore has repeated is an HTTP error, unless a body was cut short (such as that of a
-    # 404); anything else is an answer that it cannot read.
-    is_wrong = kind == "failed" and ("HTTP error" not in text or "response body" in text)
+    # obstore repeats most HTTP errors, and says so; but no body that was cut short, and no removal
+    # over a connection that the store has closed. Anything else is an answer that it cannot read.
+    is_repeated = "HTTP error" in text and "retries" in text and "response body" not in text
+    is_wrong = kind == "failed" and not is_repeated
     # The last part of the first line: what went wrong, without the address that was asked.
     line = text.partition("\n")[0].rpartition(" - ")[2].rpartition(" error: ")[2]
     shown = re.sub(r"https?://\S+", "the store", line)[-200:]

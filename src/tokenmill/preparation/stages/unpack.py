@@ -14,6 +14,7 @@ import numpy as np
 
 from tokenmill.preparation.planning.plan import Plan, load_plan
 from tokenmill.preparation.workspace.receipt_log import Receipt
+from tokenmill.preparation.workspace.work_folder import WorkFolder
 from tokenmill.text.inputs.open_input import InputStream
 from tokenmill.text.inputs.units import Unit
 from tokenmill.text.reading.chunks import Chunk, ReadRules
@@ -58,12 +59,14 @@ def unpacked_chunks(plan: Plan, unit: int, rules: ReadRules) -> Iterator[Chunk]:
     with plan.workspace.open("unpacked", f"{packed.source}.ends") as file:
         ends = np.frombuffer(file.read(), "<u8").tolist()
     start, stop = [0, *ends][number : number + 2]
-    text = plan.workspace.stored("unpacked", f"{packed.source}.text")
+    assert isinstance(plan.workspace, WorkFolder)  # in a bucket there is no room for text
+    text = plan.workspace.path("unpacked", f"{packed.source}.text")
+    about = text.stat()
     source = replace(
         plan.sources[packed.source],
-        path=text.path,
-        size=text.size,
-        mtime_ns=text.stamp,
+        path=str(text),
+        size=about.st_size,
+        mtime_ns=about.st_mtime_ns,
         compression=None,
     )
     left = packed.stop - packed.start

@@ -21,15 +21,16 @@ import xxhash
 
 from tokenmill.base.address import check_address, is_remote, join, split
 from tokenmill.base.atomic import remove
+from tokenmill.base.lock import holder_in
 from tokenmill.errors import (
     LockedError,
     NotADatasetError,
-    PrepareError,
     SettingsMismatchError,
     TokenmillError,
 )
 from tokenmill.preparation.planning.plan import Plan
 from tokenmill.preparation.planning.settings import Run, Settings
+from tokenmill.preparation.workspace.claim import Claim
 from tokenmill.preparation.workspace.target import Target, hold_workspace, refuse_strange_folder
 from tokenmill.preparation.workspace.work_folder import WorkFolder
 from tokenmill.preparation.workspace.workspace import CLAIM as CLAIM_FILE
@@ -45,7 +46,6 @@ _OUR_OBJECT = re.compile(
 )
 
 CLAIM = ".tokenmill-claim.json"
-_MAX_CLAIM_BYTES = 1 << 16
 _MAX_BLOCKS_BYTES = 1 << 30
 BLOCKS = "blocks"
 """Key of a receipt: file to the hashes of its blocks."""
@@ -56,18 +56,12 @@ UPLOADED = "uploaded"
 """Key of a receipt: file to [size, ETag]."""
 
 
-@dataclass(frozen=True)
-class Claim:
-    """What this work folder says of a prefix: an object that is put where there is none."""
-
-    address: str
-    """Where the dataset goes."""
-    data: bytes
-    """What the object holds while the claim is ours."""
+class PrefixClaim(Claim):
+    """What a workspace says of the prefix that its dataset goes to, until that is finished."""
 
     @classmethod
-    def of(cls, workspace: Workspace, address: str) -> "Claim":
-        """Return the claim of a work folder; the same in all its processes, and after a restart."""
+    def of(cls, workspace: Workspace, address: str) -> "PrefixClaim":
+        """Return the claim of a workspace; the same in all its processes, and after a restart."""
         if not workspace.has(CLAIM_FILE):
             fields = {
                 "id": secrets.token_hex(16),
@@ -76,65 +70,28 @@ class Claim:
                 "since": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
             }
             workspace.keep(CLAIM_FILE, orjson.dumps(fields, option=orjson.OPT_INDENT_2))
-        return cls(address, workspace.read(CLAIM_FILE))
+        return cls(join(address, CLAIM), address, workspace.read(CLAIM_FILE))
 
-    @property
-    def object(self) -> str:
-        return join(self.address, CLAIM)
-
-    def take(self, *, break_lock: bool, may_be_full: bool) -> None:
-        """Claim the prefix, or raise; `may_be_full`: a dataset is there, and is to be changed."""
-        is_new = objects.put(self.object, self.data, objects.NEW)
-        there = objects.read_with_etag(self.object, at_most=_MAX_CLAIM_BYTES)
-        if there is None or there[0] != self.data:
-            if not break_lock or there is None:
-                raise self._taken(there[0] if there else b"")
-            objects.put_if(self.object, self.data, there[1])
-        elif is_new:
-            self._refuse_store_without_conditions()
-            if not may_be_full and not break_lock:
-                self._refuse_full_prefix()
-
-    def check(self) -> None:
-        """Raise LockedError unless the claim is still ours."""
-        there = objects.read_all(self.object, at_most=_MAX_CLAIM_BYTES)
-        if there != self.data:
-            raise self._taken(there or b"")
-
-    def release(self) -> None:
-        if objects.read_all(self.object, at_most=_MAX_CLAIM_BYTES) == self.data:
-            objects.delete(self.object)
-
-    def _refuse_store_without_conditions(self) -> None:
-        if objects.put(self.object, self.data, objects.NEW):
-            objects.delete(self.object)
-            raise PrepareError(
-                f"the store of {self.address} ignores the conditions of a write (If-None-Match): "
-                "two writers could damage each other's dataset unnoticed",
-                hint="prepare into a folder, then copy that folder to the store; the manifest, "
-                "dataset_metadata.json, last",
-            )
-
-    def _refuse_full_prefix(self) -> None:
-        records, folders = objects.list_folder(self.address)
+    def refuse_full_prefix(self) -> None:
+        records, folders = objects.list_folder(self.guards)
         names = [name.rpartition("/")[2] for name in (*folders, *(r.key for r in records))]
         if others := [name for name in names if name != CLAIM]:
             objects.delete(self.object)
             raise LockedError(
-                f"{self.address} holds {len(others)} objects or folders but no dataset (such as "
-                f"{join(self.address, others[0])})",
+                f"{self.guards} holds {len(others)} objects or folders but no dataset (such as "
+                f"{join(self.guards, others[0])})",
                 hint="name a new prefix; or, if a preparation that was given up left them, pass "
                 "run=Run(break_lock=True) to replace them",
             )
 
-    def _taken(self, theirs: bytes) -> LockedError:
-        try:
-            fields = orjson.loads(theirs)
-            who = f"work folder {fields['work_dir']} on {fields['host']}, since {fields['since']}"
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            who = "its claim was removed, or cannot be read"
+    def taken(self, theirs: bytes) -> LockedError:
+        fields = holder_in(theirs)
+        who = "its claim was removed, or cannot be read"
+        if fields:
+            where = f"{fields.get('work_dir')} on {fields.get('host')}"
+            who = f"work folder {where}, since {fields.get('since')}"
         return LockedError(
-            f"another preparation writes to {self.address} ({who})",
+            f"another preparation writes to {self.guards} ({who})",
             hint="wait for it to end, or resume it from its work folder; if it was given up, pass "
             "run=Run(break_lock=True) to take over",
         )
@@ -151,7 +108,7 @@ def upload_shard(plan: Plan, shard: ShardEntry) -> dict[str, Any]:
 def upload_files(plan: Plan, names: list[str]) -> dict[str, Any]:
     """Upload finished files of the dataset, remove them here, and return the facts."""
     assert plan.destination is not None
-    claim = Claim.of(plan.workspace, plan.destination)
+    claim = PrefixClaim.of(plan.workspace, plan.destination)
     folder = plan.workspace.out_dir
     uploaded = {name: upload_file(claim, folder, name) for name in names}
     for name in names:
@@ -159,17 +116,10 @@ def upload_files(plan: Plan, names: list[str]) -> dict[str, Any]:
     return {UPLOADED: uploaded}
 
 
-def upload_file(claim: Claim, folder: Path, name: str) -> tuple[int, str]:
+def upload_file(claim: PrefixClaim, folder: Path, name: str) -> tuple[int, str]:
     """Upload one file, and return its size and ETag there."""
-    path = folder / name
-    address = join(claim.address, name)
-    found = objects.upload(path, address, objects.NEW)
-    if found is None and objects.has_content_of(address, path):
-        found = objects.stat(address)  # from an earlier try
-    elif found is None:
-        claim.check()  # what is there was given up by others, or we were
-        found = objects.upload(path, address)
-    assert found is not None
+    # What is there and differs was given up by others, or we were.
+    found = objects.upload_once(folder / name, join(claim.guards, name), claim.check)
     return found.size, found.etag
 
 
@@ -257,7 +207,7 @@ class RemoteTarget(Target):
     def finish(self) -> None:
         """Compare what is in the bucket, publish by the manifest, then clear up."""
         here = self.workspace.out_dir
-        claim = Claim.of(self.workspace, self.name)
+        claim = PrefixClaim.of(self.workspace, self.name)
         manifest = Manifest.load(here)
         for entry in manifest.files_beside_shards:
             if (here / entry.file).exists():  # else it is of the dataset that is added to
@@ -281,7 +231,7 @@ class RemoteTarget(Target):
         folder = self.workspace.out_dir
         if self.workspace.has(CARD):
             objects.put(join(self.name, "README.md"), self.workspace.read(CARD))
-        Claim.of(self.workspace, self.name).release()
+        PrefixClaim.of(self.workspace, self.name).release()
         names = {"train", "val", FILE_NAME, "README.md", *(p.name for p in folder.glob("val_*"))}
         with suppress(TokenmillError):
             names |= {PurePosixPath(file).parts[0] for file in Manifest.load(folder).files()}
@@ -332,8 +282,10 @@ def open_remote_target(
         if found is not None and not append and not overwrite:
             yield target  # nothing will be written
             return
-        claim = Claim.of(workspace, address)
-        claim.take(break_lock=run.break_lock, may_be_full=found is not None)
+        claim = PrefixClaim.of(workspace, address)
+        is_new = claim.take(lambda _: run.break_lock)
+        if is_new and found is None and not run.break_lock:
+            claim.refuse_full_prefix()
         try:
             yield target
         finally:
@@ -354,11 +306,6 @@ def _work_at(work_dir: str | os.PathLike[str], address: str, run: Run) -> Worksp
                 "the other; name another prefix for the work"
             )
         return open_bucket(place)
-    if run.scratch is not None or run.max_scratch is not None:
-        raise ValueError(
-            f"scratch and max_scratch are for a work_dir in a bucket, and it is {work_dir}; leave "
-            "them out"
-        )
     folder = Path(work_dir)
     if (folder / FILE_NAME).exists() and not WorkFolder(folder).has(PLAN):
         raise SettingsMismatchError(

@@ -135,6 +135,11 @@ def open_target(
     """Look at the output and lock it before anything is done."""
     if append and overwrite:
         raise ValueError("append and overwrite exclude each other; give one of them")
+    if (run.scratch or run.max_scratch) and not is_remote(run.work_dir or ""):
+        raise ValueError(
+            f"scratch and max_scratch are for a work_dir in a bucket, and it is {run.work_dir}; "
+            "leave them out"
+        )
     if isinstance(out_dir, str) and is_remote(out_dir):
         from tokenmill.preparation.workspace.remote_target import open_remote_target
 
@@ -143,11 +148,6 @@ def open_target(
         return
     if is_hub(out_dir):
         raise ValueError(f"{out_dir} can only be read; write to a folder, then upload it")
-    if run.scratch is not None or run.max_scratch is not None:
-        raise ValueError(
-            "scratch and max_scratch are for a dataset that goes to a bucket, with work_dir in a "
-            "bucket; leave them out"
-        )
     if run.work_dir is not None:
         raise ValueError(
             f"work_dir is {os.fspath(run.work_dir)}, but the work on a dataset in a folder is done "

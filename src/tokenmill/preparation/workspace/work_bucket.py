@@ -13,7 +13,6 @@ scratch is harmless.
 """
 
 import math
-import mmap
 import os
 import posixpath
 import secrets
@@ -50,7 +49,6 @@ from tokenmill.preparation.workspace.workspace import (
     Item,
     Loaded,
     SizesAndHashes,
-    StoredFile,
     Workspace,
 )
 from tokenmill.stores import objects
@@ -125,7 +123,7 @@ class WorkBucket(Workspace):
         self._alive = open(self._own / ALIVE, "wb")  # noqa: SIM115 - locked as long as we live
         lock(self._alive.fileno())
         _remove_dead(folder)
-        self._versions: dict[str, Hashable] = {}
+        self._versions: dict[str, str] = {}  # ETags
         self._logs: dict[str, BucketLogs] = {}
         self._written: SizesAndHashes = {}  # files of the task that runs
         self._since: list[str] = []  # files written since it was seen that there is a plan
@@ -153,10 +151,8 @@ class WorkBucket(Workspace):
 
     def keep(self, file: str, data: bytes) -> None:
         self._versions.pop(file, None)
-        address = self._object(file)
-        is_new = objects.put(address, data, objects.NEW)
-        if not is_new and objects.read_all(address, at_most=_MAX_SMALL_BYTES) != data:
-            objects.put(address, data)
+        objects.put(self._object(file), data)
+        self._since.append(file)
         self._written[posixpath.normpath(file)] = len(data), xxhash.xxh3_128_hexdigest(data)
 
     def drop(self, file: str) -> None:
@@ -168,8 +164,8 @@ class WorkBucket(Workspace):
             found = objects.find(self._object(file))
             if found is None:
                 raise FileNotFoundError(2, os.strerror(2), self._object(file))
-            self._versions[file] = self.address, found.etag
-        return self._versions[file]
+            self._versions[file] = found.etag
+        return self.place.run, self._versions[file]  # what was read before has a closed workspace
 
     @contextmanager
     def new(self, stage: str, name: str) -> Iterator[IO[bytes]]:
@@ -179,10 +175,7 @@ class WorkBucket(Workspace):
         size = path.stat().st_size
         file_name = posixpath.normpath(f"{stage}/{name}")
         digest = hash_file(path)
-        address = self._object(file_name)
-        found = objects.upload(path, address, objects.NEW)
-        if found is None and not objects.has_content_of(address, path):
-            objects.upload(path, address)  # what was there is of a run with other settings
+        objects.upload_once(path, self._object(file_name))  # or it is of a run with other settings
         self._written[file_name] = size, digest
         self._since.append(file_name)
         if size > self.place.max_scratch:
@@ -200,13 +193,7 @@ class WorkBucket(Workspace):
         self, stage: str, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
     ) -> np.ndarray:
         with self._fetch(f"{stage}/{name}", math.prod(shape) * dtype.itemsize) as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return np.frombuffer(mapped, dtype, math.prod(shape)).reshape(shape)
-
-    def stored(self, stage: str, name: str) -> StoredFile:
-        address = self._object(f"{stage}/{name}")
-        found = objects.stat(address)
-        return StoredFile(address, found.size, found.stamp)
+            return np.memmap(file, dtype, mode="r", shape=shape)
 
     def each(self, read: Callable[[Item], Loaded], items: Iterable[Item]) -> Iterator[Loaded]:
         waiting: deque[Future[Loaded]] = deque()
@@ -223,7 +210,8 @@ class WorkBucket(Workspace):
     @cached_property
     def _cache(self) -> Path:
         """The folder for files of this plan, not of one that was here before."""
-        name = f"fetched-{xxhash.xxh3_64_hexdigest(repr(self.version(PLAN)).encode())}"
+        self.version(PLAN)
+        name = f"fetched-{xxhash.xxh3_64_hexdigest(self._versions[PLAN].encode())}"
         for old in self._folder.glob("fetched-*"):
             if old.name != name:
                 shutil.rmtree(old, ignore_errors=True)
@@ -276,12 +264,6 @@ class WorkBucket(Workspace):
                 os.unlink(path)
             total -= num_bytes
 
-    def free_bytes(self) -> int | None:
-        return None
-
-    def used_bytes(self, *, with_dataset: bool) -> int:
-        return sum(record.size for record in objects.list_records(self.address))
-
     # Receipts.
 
     def logs(self, stage: str) -> "BucketLogs":
@@ -289,9 +271,6 @@ class WorkBucket(Workspace):
             folder = self._own / RECEIPTS / stage
             self._logs[stage] = BucketLogs(folder, join(self.address, f"{RECEIPTS}/{stage}"))
         return self._logs[stage]
-
-    def has_files(self, stage: str, receipt: Receipt) -> bool:
-        return True  # they were there before it, and a store does not lose them
 
     def leave_receipt(
         self, stage: str, name: str, files: list[str] | SizesAndHashes, facts: dict[str, Any]
@@ -307,11 +286,10 @@ class WorkBucket(Workspace):
     def settle(self) -> None:
         """Upload the receipts of this process. What was written without a plan is removed."""
         new = [log for logs in list(self._logs.values()) for log in logs.settle()]
+        new += map(self._object, self._since)
         if new and objects.find(self._object(PLAN)) is None:
-            for address in (*new, *map(self._object, self._since)):
-                objects.delete(address)
-        if new:
-            self._since.clear()
+            objects.delete_all(new)
+        self._since.clear()
 
     # Life.
 
@@ -335,9 +313,8 @@ class WorkBucket(Workspace):
         return path.startswith(f"{self.address}/")
 
     def take_in(self, path: Path) -> str:
-        address = self._object(path.name)
-        if objects.upload(path, address, objects.NEW) is None:
-            assert objects.has_content_of(address, path)  # it is named by its content
+        address = self._object(path.name)  # it is named by its content
+        objects.upload_once(path, address)
         path.unlink()
         return address
 
@@ -438,11 +415,7 @@ class BucketLogs(ReceiptLogs):
 
 
 def _block(address: str, known: ObjectStat, start: int) -> bytes:
-    stop = min(start + BLOCK_BYTES, known.size)
-    data = objects.read_if_there(address, start, stop, known.size)
-    if data is None:
-        raise FileNotFoundError(2, os.strerror(2), address)
-    return data
+    return objects.read(address, start, min(start + BLOCK_BYTES, known.size), known)
 
 
 def _remove_dead(folder: Path) -> None:

@@ -32,7 +32,6 @@ from tokenmill.preparation.workspace.workspace import (
     CLAIM,
     PLAN,
     SizesAndHashes,
-    StoredFile,
     Workspace,
 )
 from tokenmill.shards.manifest import FILE_NAME, FORMAT, PREPARATION_FOLDER
@@ -96,11 +95,6 @@ class WorkFolder(Workspace):
         self, stage: str, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
     ) -> np.ndarray:
         return np.memmap(self.root / stage / name, dtype, mode="r", shape=shape)
-
-    def stored(self, stage: str, name: str) -> StoredFile:
-        path = self.root / stage / name
-        about = path.stat()
-        return StoredFile(str(path), about.st_size, about.st_mtime_ns)
 
     def logs(self, stage: str) -> ReceiptLogs:
         return _logs_in(f"{self.name}/{RECEIPTS}/{stage}")

@@ -11,7 +11,7 @@ import errno
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, Generic, NamedTuple, TypeVar
+from typing import IO, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -35,17 +35,7 @@ SizesAndHashes = dict[str, tuple[int, str]]
 """Of files, by name."""
 
 
-class StoredFile(NamedTuple):
-    """A file of a stage as an input that is read."""
-
-    path: str
-    """Path or address."""
-    size: int
-    stamp: int
-    """A number that is another one when the file is."""
-
-
-class Workspace:
+class Workspace(Protocol):
     """Files and receipts of one preparation.
 
     A file of the whole preparation has a name (`plan.json`), a file of a stage the name of its
@@ -70,46 +60,34 @@ class Workspace:
 
     def has(self, file: str) -> bool:
         """Return True if the preparation has this file."""
-        raise NotImplementedError
 
     def read(self, file: str) -> bytes:
         """Return a small file of the preparation, or raise FileNotFoundError."""
-        raise NotImplementedError
 
     def keep(self, file: str, data: bytes) -> None:
         """Write a small file of the preparation."""
-        raise NotImplementedError
 
     def drop(self, file: str) -> None:
         """Remove a file, such as `failed` or `lines/12.text`, if it is there."""
-        raise NotImplementedError
 
     def version(self, file: str) -> Hashable:
         """Return what is another value when the file was written again; or FileNotFoundError."""
-        raise NotImplementedError
 
     def new(self, stage: str, name: str) -> AbstractContextManager[IO[bytes]]:
         """Open a new file of a stage; it is there, whole, when the `with` statement ends."""
-        raise NotImplementedError
 
     def open(self, stage: str, name: str, *, whole: bool = False) -> IO[bytes]:
         """Open a file of a stage, to read a few parts of it, or the `whole`; FileNotFoundError."""
-        raise NotImplementedError
 
     def array(
         self, stage: str, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]
     ) -> np.ndarray:
         """Return a file of a stage as an array, mapped."""
-        raise NotImplementedError
 
     def load(self, stage: str, name: str, dtype: np.dtype[Any] | str) -> np.ndarray:
         """Return all numbers of a file of a stage, held in memory: (n,)."""
         with self.open(stage, name, whole=True) as file:
             return np.frombuffer(file.read(), dtype)
-
-    def stored(self, stage: str, name: str) -> StoredFile:
-        """Return where a file of a stage can be read as an input."""
-        raise NotImplementedError
 
     def each(self, read: Callable[[Item], Loaded], items: Iterable[Item]) -> Iterator[Loaded]:
         """Yield `read(item)` for all items in order; several at a time, where that is faster."""
@@ -117,7 +95,6 @@ class Workspace:
 
     def logs(self, stage: str) -> ReceiptLogs:
         """Return all receipts of a stage; `receipt` also looks at the files that one names."""
-        raise NotImplementedError
 
     def receipts(self, stage: str, names: Iterable[str]) -> Iterator[Receipt]:
         """Return the receipts of finished tasks in this order, read when they are asked for."""
@@ -135,13 +112,12 @@ class Workspace:
 
     def has_files(self, stage: str, receipt: Receipt) -> bool:
         """Return True if the files of a task are there, with the sizes in its receipt."""
-        raise NotImplementedError
+        return True
 
     def leave_receipt(
         self, stage: str, name: str, files: list[str] | SizesAndHashes, facts: dict[str, Any]
     ) -> Receipt:
         """Record that a task is done; its files must be in place already."""
-        raise NotImplementedError
 
     def noting(self, unit: int, chunks: Iterable[Any]) -> Iterator[Any]:
         """Yield the chunks of a unit; how far it is may be noted, for progress."""
@@ -153,22 +129,21 @@ class Workspace:
 
     def forget_noted(self) -> None:
         """Start to count the bytes of another stage."""
+        return
 
     def lock(self, *, break_lock: bool) -> AbstractContextManager[None]:
         """Hold the workspace, or raise LockedError, which names who holds it."""
-        raise NotImplementedError
 
     def refuse_locked(self) -> None:
         """Raise LockedError if somebody holds the workspace."""
-        raise NotImplementedError
 
     def free_bytes(self) -> int | None:
         """Return the room that is left for files; None where there is no limit."""
-        raise NotImplementedError
+        return None
 
     def used_bytes(self, *, with_dataset: bool) -> int:
-        """Return the size of all files, and perhaps of the dataset that is being made."""
-        raise NotImplementedError
+        """Return the size of all files, and perhaps of the dataset; 0 where there is no limit."""
+        return 0
 
     def holds(self, path: str) -> bool:
         """Return True if this input is a file of the workspace: standard input."""
@@ -180,16 +155,18 @@ class Workspace:
 
     def share(self) -> None:
         """Let several machines work here."""
+        return
 
     def take_up(self) -> None:
         """Check what an earlier run left, before the work continues."""
+        return
 
     def clean_temporary(self) -> None:
         """Remove what killed tasks left half written."""
+        return
 
     def is_worth_keeping(self, but: Iterable[str] = ()) -> bool:
         """Return True if more than a moment's work is here, `but` for these files, or is shared."""
-        raise NotImplementedError
 
     def forget(self) -> None:
         """Take the plan back: then there is nothing to resume."""
@@ -197,11 +174,9 @@ class Workspace:
 
     def clear(self, keep: Iterable[str] = (), *, shards: bool = False) -> None:
         """Remove all that was done; but not the lock, nor the files to be kept."""
-        raise NotImplementedError
 
     def remove(self) -> None:
         """Remove everything."""
-        raise NotImplementedError
 
 
 def workspace_at(place: str | Path) -> Workspace:
