@@ -63,7 +63,7 @@ _PyArg_ParseTuple_SizeT _Py_BuildValue_SizeT _Py_Dealloc PyArg_ParseTuple PyBuff
 PyBytes_AsString PyBytes_AsStringAndSize PyBytes_FromStringAndSize PyBytes_Size PyErr_NoMemory
 PyErr_Occurred PyErr_SetString PyEval_RestoreThread PyEval_SaveThread PyList_Append PyList_GetItem
 PyList_New PyList_Size PyLong_FromSsize_t PyModule_AddObject PyModule_Create2 PyObject_GetBuffer
-PyTuple_GetItem PyTuple_Size PyType_FromSpec PyType_GetFlags PyType_GetSlot
+PyTuple_GetItem PyTuple_Pack PyTuple_Size PyType_FromSpec PyType_GetFlags PyType_GetSlot
 """
 DATA = """
 _Py_NoneStruct PyExc_IndexError PyExc_RuntimeError PyExc_TypeError PyExc_ValueError PyList_Type

@@ -39,7 +39,6 @@ class SettingsKeywords(TypedDict, total=False):
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
-    facts: bool
     keep: str | None
 
 
@@ -88,6 +87,8 @@ class Details:
     default 8 MiB."""
     gitignore: bool | None = None
     """Leave out what git ignores in folders and globs, which must be in a checkout."""
+    facts: bool | None = None
+    """Keep where each document comes from; with `keep`, that is kept too."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -123,6 +124,15 @@ class Chat:
         if isinstance(variables, Mapping):
             given["template_variables"] = json.dumps(variables, sort_keys=True)
         return {**settings, **given, "chat": True}
+
+
+APART = {*Details.__dataclass_fields__, *Chat.__dataclass_fields__}
+"""Settings that are no keywords of `prepare`, but fields of an object."""
+
+
+def all_given(keywords: Mapping[str, Any], details: Details, chat: Chat | None) -> dict[str, Any]:
+    """Return all settings that were given, in whatever way."""
+    return details.added_to(keywords if chat is None else chat.added_to(keywords))
 
 
 def _text_of_file(name: str) -> str:
