@@ -69,9 +69,11 @@ oldest: $(VENV)/torch.stamp
 servers: $(VENV)/torch.stamp
 	npm install --prefix $(VENV)/servers --no-audit --no-fund azurite@3 s3rver@3
 
-# Ten minutes: the trainers of other projects, on our loaders, killed and resumed.
+# Ten minutes: the trainers of other projects, on our loaders, killed and resumed; and the datasets
+# of Hugging Face as texts, since that package is installed for them.
 trainers: $(VENV)/trainers.stamp
-	TOKENMILL_TRAINERS=1 $(VENV)/trainers/bin/python -m pytest tests/trainers
+	TOKENMILL_TRAINERS=1 $(VENV)/trainers/bin/python -m pytest tests/trainers \
+	    tests/preparation/test_held_texts.py tests/text/test_tables.py
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .

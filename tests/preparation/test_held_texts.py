@@ -117,26 +117,82 @@ class Killed(Progress):
             if what == "encode" and number == 3:
                 os.kill(os.getpid(), signal.SIGKILL)
 
+moment, holder = sys.argv[1:]
+texts = json.load(open("texts.json"))
+given = {"tokenizer": "bytes"}
+
 def once():
-    for number, text in enumerate(json.load(open("texts.json"))):
-        if sys.argv[1] == "consuming" and number == 2000:
+    for number, text in enumerate(texts):
+        if moment == "consuming" and number == 2000:
             os.kill(os.getpid(), signal.SIGKILL)
         yield text
 
-prepare(once(), "out", tokenizer="bytes", unit_bytes=20_000, workers=1,
-        progress=Killed() if sys.argv[1] == "encoding" else Progress())
+def table():
+    import pyarrow
+    return pyarrow.table({"n": range(len(texts)), "text": texts})
+
+if holder == "iterator":
+    held = once()
+elif holder == "pandas frame":
+    held = table().to_pandas()
+elif holder == "arrow stream":
+    held = table().to_reader(99)
+elif holder == "template":
+    halves = [{"begin": text[:9], "end": text[9:]} for text in texts]
+    held, given["text_field"] = iter(halves), "{begin}{end}"
+elif holder in ("tokenizer object", "tokenizer file"):
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    known = Tokenizer(models.BPE({letter: n for n, letter in enumerate(letters)}, []))
+    known.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    known.decoder = decoders.ByteLevel()
+    known.add_special_tokens([AddedToken("</s>", special=True)])
+    known.save("known.json")
+    held, given["tokenizer"] = texts, known if holder == "tokenizer object" else "known.json"
+elif holder == "folder of save_to_disk":
+    import pyarrow
+    held = "saved"
+    if not os.path.exists(held):
+        os.mkdir(held)
+        with pyarrow.ipc.new_stream("saved/data.arrow", table().schema) as writer:
+            writer.write_table(table(), 99)
+        for name in ("state.json", "dataset_info.json"):
+            open(f"saved/{name}", "w").write("{}")
+
+prepare(held, "out", unit_bytes=20_000, workers=1, **given,
+        progress=Killed() if moment == "encoding" else Progress())
 """
+KILLED = [
+    ("consuming", "iterator"),
+    *(
+        ("encoding", holder)
+        for holder in (
+            *("iterator", "pandas frame", "arrow stream", "template", "tokenizer object"),
+            "folder of save_to_disk",
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize("moment", ["consuming", "encoding"])
-def test_a_killed_run_of_an_iterator_resumes_to_the_same_bytes(moment, expected, tmp_path):
-    (tmp_path / "texts.json").write_text(json.dumps(TEXTS))
+@pytest.mark.parametrize(("moment", "holder"), KILLED)
+def test_a_killed_run_resumes_to_the_same_bytes(moment, holder, expected, tmp_path):
+    if holder not in ("iterator", "template", "tokenizer object"):
+        pytest.importorskip("pyarrow")
+    for holds, package in (("pandas frame", "pandas"), ("tokenizer object", "tokenizers")):
+        if holder == holds:
+            pytest.importorskip(package)
     path = f"{SOURCE}:{Path(__file__).parents[1]}"
 
-    def run(moment):
-        command = [sys.executable, "-P", "-c", PROGRAM, moment]
-        environment = {**os.environ, "PYTHONPATH": path}
-        return subprocess.run(command, cwd=tmp_path, env=environment, check=False).returncode
+    def run(moment, holder=holder, folder=tmp_path):
+        folder.mkdir(exist_ok=True)
+        (folder / "texts.json").write_text(json.dumps(TEXTS))
+        command = [sys.executable, "-P", "-c", PROGRAM, moment, holder]
+        environment = {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+
+    if holder == "tokenizer object":
+        assert run("none", "tokenizer file", tmp_path / "whole") == 0
+        expected = shards(tmp_path / "whole" / "out")
 
     assert run(moment) == -signal.SIGKILL
     assert not (tmp_path / "out" / "dataset_metadata.json").exists()

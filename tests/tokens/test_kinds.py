@@ -479,7 +479,7 @@ def parts_below(ranks, token, limit):
 
 
 def test_a_batch_is_decoded_into_its_texts_however_many_ids_it_has():
-    """Few ids are spelled by NumPy, many by pyarrow; texts may be cut between runs, or empty."""
+    """Texts may be of any number of ids, or empty."""
     tokenizer = load("gpt2")
     texts = [
         b"",

@@ -147,3 +147,12 @@ def test_a_loader_whose_batches_accelerate_cannot_skip_says_which_one_to_use():
 
     with pytest.raises(MismatchError, match="WindowsDataset with sequential sampling"):
         next(iter(accelerate.skip_first_batches(loader, 3)))
+    with pytest.raises(AttributeError, match=r"load its state; or .* of tokenmill\.torch\.Windows"):
+        accelerate.skip_first_batches(TorchLoader(numbered(), batch_size=4, **ORDER), 3)
+
+
+def test_an_endless_loader_is_not_taken_for_rows():
+    loader = TorchLoader(numbered(), batch_size=4, **ORDER)
+
+    with pytest.raises(TypeError, match=r"a DataLoader takes rows: give it .*WindowsDataset"):
+        next(iter(DataLoader(loader, batch_size=2)))

@@ -156,7 +156,10 @@ class BatchLoader:
     def __len__(self) -> int:
         """Steps of a whole pass, equal on all ranks; an endless loader has no length."""
         if (num_steps := self._num_steps()) is None:
-            raise TypeError("an endless loader has no length; give it epochs=")
+            raise TypeError(
+                "an endless loader has no length; give it epochs=\n\n"
+                "hint: a DataLoader takes rows: give it tokenmill.torch.WindowsDataset"
+            )
         return num_steps
 
     # Iterating

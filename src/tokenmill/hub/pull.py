@@ -4,15 +4,17 @@ Without a network, or with HF_HUB_OFFLINE=1, the list of files is the one that w
 """
 
 import os
-import queue
 import shutil
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import as_completed, wait
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tokenmill.base.atomic import make_folder
+from tokenmill.base.daemon_threads import DaemonThreads
 from tokenmill.base.human import human_bytes, plural
 from tokenmill.base.progress import Progress, open_progress
 from tokenmill.base.retry import Retry, RetryClock
@@ -161,34 +163,17 @@ def _fetch_all(
 def _in_parallel(
     work: Callable[[HubFile], None], files: list[HubFile], workers: int, clock: RetryClock
 ) -> None:
-    """Do the work for every file; the first failure, or Ctrl-C, stops all and is raised.
-
-    Threads of our own: the process would wait for those of an executor before it ends, and one that
-    reads from a dead connection notices nothing for a whole timeout.
-    """
-    todo = iter(files)  # shared: each file is taken by one thread
-    outcomes: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            for file in todo:
-                work(file)
-            outcomes.put(None)
-        except BaseException as error:  # raised again below
-            outcomes.put(error)
-
-    threads = [threading.Thread(target=run, daemon=True) for _ in range(workers)]
-    for thread in threads:
-        thread.start()
+    """Do the work for every file; the first failure, or Ctrl-C, stops all and is raised."""
+    threads = DaemonThreads(workers, "tokenmill-download")
+    tasks = [threads.submit(partial(work, file)) for file in files]
     try:
-        for _ in threads:
-            error = outcomes.get()
-            if error is not None:
-                raise error
+        for task in as_completed(tasks):
+            task.result()
     except BaseException:
         clock.stop()
-        for thread in threads:
-            thread.join(SECONDS_TO_STOP / workers)
+        for task in tasks:
+            task.cancel()
+        wait(tasks, SECONDS_TO_STOP)
         raise
 
 

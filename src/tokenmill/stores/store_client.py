@@ -7,10 +7,12 @@ and key, and never a secret.
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from tokenmill.base.address import split
+from tokenmill.base.daemon_threads import DaemonThreads
 from tokenmill.base.human import redact
 from tokenmill.base.signals import RESUME_HINT
 from tokenmill.base.stalls import waiting_for
@@ -26,7 +28,7 @@ TRIES = 6
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestTimeTooSkewed", "TokenRefreshRequired"}
 _DAMAGED = {"BadDigest", "IncompleteBody", "RequestTimeout"}
 
-_threads: dict[int, ThreadPoolExecutor] = {}
+_threads: dict[int, DaemonThreads] = {}
 
 Result = TypeVar("Result")
 
@@ -41,8 +43,8 @@ def begin(operation: Callable[[], Result], what: str, address: str) -> "Future[R
     process = os.getpid()
     if process not in _threads:
         _threads.clear()  # of the process that this one was forked from
-    threads = _threads.setdefault(process, ThreadPoolExecutor(CONNECTIONS, "tokenmill-request"))
-    return threads.submit(_repeat, operation, what, address)
+    threads = _threads.setdefault(process, DaemonThreads(CONNECTIONS, "tokenmill-request"))
+    return threads.submit(partial(_repeat, operation, what, address))
 
 
 def ask(name: str, address: str, *args: Any) -> Any:

@@ -9,7 +9,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import xxhash
 
+from tokenmill.base.daemon_threads import DaemonThreads
 from tokenmill.base.histogram import Histogram
 from tokenmill.base.stalls import waiting_for
 from tokenmill.errors import CorruptShardError
@@ -68,7 +69,7 @@ class FetchAhead(Generic[Value]):
         self._lock = threading.Lock()
         self._begun: dict[Key, Future[Value]] = {}
         self._waiting: deque[Key] = deque()
-        self._threads = ThreadPoolExecutor(self._limit, "tokenmill-ahead")
+        self._threads = DaemonThreads(self._limit, "tokenmill-ahead")
 
     def expect(self, keys: Iterable[Key]) -> None:
         """Fetch these, in this order, instead of what was expected before."""
@@ -85,7 +86,7 @@ class FetchAhead(Generic[Value]):
     def take(self, *key: int) -> Value:
         """Return the result for a key: wait for it, or fetch it now."""
         with self._locked():
-            result = self._begun.pop(key, None) or self._threads.submit(self._fetch, *key)
+            result = self._begun.pop(key, None) or self._submit(key)
             self._begin_more()
         with waiting_for("a fetch", self.waits):
             return result.result()
@@ -93,7 +94,10 @@ class FetchAhead(Generic[Value]):
     def _begin_more(self) -> None:
         while self._waiting and len(self._begun) < self._limit:
             key = self._waiting.popleft()
-            self._begun[key] = self._threads.submit(self._fetch, *key)
+            self._begun[key] = self._submit(key)
+
+    def _submit(self, key: Key) -> "Future[Value]":
+        return self._threads.submit(partial(self._fetch, *key))
 
     def _locked(self) -> threading.Lock:
         if self._process != os.getpid():  # threads do not survive a fork

@@ -6,9 +6,8 @@ another release of a library (it has happened: transformers 4 and 5); a hash of 
 tokens that the probe does not use.
 """
 
-import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,6 @@ PROBE = (
 _MOST_GAPS = 1 << 20  # ids without a token, besides three for each token
 _BYTE_PIECE = re.compile(rb"<0x([0-9A-F]{2})>")
 _SPACE_PIECE = "\u2581".encode()
-_MANY = 1 << 17  # ids that are worth importing pyarrow for
 _RUN = 1 << 15  # ids spelled at a time; what this needs then stays in the processor's cache
 
 
@@ -69,12 +67,12 @@ class Vocabulary:
     def decode(self, ids: GivenIds) -> bytes:
         """Join the spellings of these ids; an id without one is a ValueError."""
         known = self.check(ids)
-        if kernel.compiled is not None and known.dtype in (np.uint16, np.uint32):
-            known = np.ascontiguousarray(known)
+        if kernel.compiled is not None:
+            width = known.dtype if known.dtype in (np.uint16, np.uint32) else np.uint32
+            known = np.ascontiguousarray(known, width)
             text: bytes = kernel.compiled.spell(known, known.itemsize, self._text, self._edges)
             return text
-        spell = self._spell if known.size < _MANY else self._spell_many or self._spell
-        return b"".join([spell(known[at : at + _RUN]) for at in range(0, known.size, _RUN)])
+        return b"".join([self._spell(known[at : at + _RUN]) for at in range(0, len(known), _RUN)])
 
     def decode_batch(self, ids: GivenIds, starts: np.ndarray, ends: Ends) -> list[bytes]:
         """The texts of the ids from each of `starts` up to each of `ends`."""
@@ -91,25 +89,6 @@ class Vocabulary:
         places += np.arange(places.size)
         text: bytes = self._text[places].tobytes()
         return text
-
-    @functools.cached_property
-    def _spell_many(self) -> Callable[[GivenIds], memoryview] | None:
-        """What `_spell` does, in a third of the time; None where pyarrow is not installed."""
-        try:
-            import pyarrow
-            import pyarrow.compute
-        except ImportError:
-            return None
-        buffers = [None, pyarrow.py_buffer(self._edges), pyarrow.py_buffer(self._text)]
-        table = pyarrow.Array.from_buffers(pyarrow.binary(), self.size, buffers)
-
-        def spell(ids: GivenIds) -> memoryview:
-            # The ids were compared with the vocabulary before (`check`).
-            taken = pyarrow.compute.take(table, pyarrow.array(ids), boundscheck=False)
-            _, edges, text = taken.buffers()
-            return memoryview(text)[: int(np.frombuffer(edges, np.int32)[len(ids)])]
-
-        return spell
 
     def check(self, ids: GivenIds) -> GivenIds:
         """These ids, flat; one that is not in the vocabulary is a ValueError."""

@@ -98,6 +98,14 @@ class TorchLoader(BatchLoader):
 
     __getitem__ = refuse_rows
 
+    @property
+    def dataset(self) -> None:
+        """None of torch's: Accelerate asks for it, to skip batches."""
+        raise AttributeError(
+            "a TorchLoader is no DataLoader around a dataset\n\nhint: to skip batches, load its "
+            "state; or give Accelerate a DataLoader of tokenmill.torch.WindowsDataset"
+        )
+
     def describe(self, step: int) -> list[str]:
         """The file and token that each row of a step's batch comes from, in words."""
         lines = []

@@ -1,19 +1,15 @@
 """The windows as a map-style dataset: item i is the i-th sample of the order.
 
 Frameworks that shard and fast-forward samplers (Hugging Face Trainer, Accelerate) do so correctly
-with it, read in sequence. A DataLoader asks for all items of a batch together and gives the list to
-its `collate_fn`, which copies each item. Here items know the batch that they are rows of, and
-torch's default `collate_fn`, which can be extended by type, takes that batch as it is. To any other
-reader an item is a sequence or a mapping of tensors.
+with it, read in sequence. A DataLoader asks for all items of a batch together, which are gathered
+together; its `collate_fn` then copies each.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import torch
-from torch import Tensor
-from torch.utils.data import Dataset, default_collate
-from torch.utils.data._utils.collate import default_collate_fn_map
+from torch.utils.data import Dataset
 
 from tokenmill.base.signatures import takes_keywords_of
 from tokenmill.batches.batch import IGNORED
@@ -71,71 +67,14 @@ class WindowsDataset(Dataset[Any]):
         self._epoch.fill_(epoch)
 
     def __getitem__(self, i: int) -> Any:
-        row = self.__getitems__([i])[0]
-        return row if self.items == "window" else row.alone()
+        return self.__getitems__([i])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Several items at once, as rows of one batch: one gather instead of many."""
         if indices and not (-self._length <= min(indices) and max(indices) < self._length):
             raise IndexError(f"items {list(indices)} of a dataset of {self._length} windows")
         first = self.epoch * self._length
-        samples = [first + i % self._length for i in indices]
-        whole = self._form(self._windows.batch(samples))
-        if self.items == "window":
-            return list(whole)
-        row = RowOfPair if self.items == "pair" else RowOfNamed
-        return [row(whole, number) for number in range(len(samples))]
-
-
-class _Row:
-    """One row of a batch of several tensors."""
-
-    __slots__ = ("number", "whole")
-
-    def __init__(self, whole: Any, number: int) -> None:
-        self.whole = whole
-        self.number = number
-
-    def __len__(self) -> int:
-        return len(self.whole)
-
-
-class RowOfPair(_Row, Sequence[Tensor]):
-    """One row of a batch that is a tuple of tensors."""
-
-    def __getitem__(self, part: Any) -> Any:
-        return self.alone()[part]
-
-    def alone(self) -> tuple[Tensor, ...]:
-        return tuple(tensor[self.number] for tensor in self.whole)
-
-
-class RowOfNamed(_Row, Mapping[str, Tensor]):
-    """One row of a batch of named tensors."""
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.whole)
-
-    def __getitem__(self, name: str) -> Tensor:
-        row: Tensor = self.whole[name][self.number]
-        return row
-
-    def alone(self) -> dict[str, Tensor]:
-        return dict(self)
-
-
-def _collate(rows: list[Any], **_: Any) -> Any:
-    """Return the batch whose rows these are, all and in order; else put them together."""
-    whole = rows[0].whole
-    is_named = isinstance(whole, dict)
-    tensors = whole.values() if is_named else whole
-    is_whole = len(next(iter(tensors))) == len(rows) and all(
-        row.whole is whole and row.number == i for i, row in enumerate(rows)
-    )
-    if is_whole:
-        return dict(whole) if is_named else list(whole)
-    return default_collate([row.alone() for row in rows])
-
-
-default_collate_fn_map[RowOfPair] = _collate
-default_collate_fn_map[RowOfNamed] = _collate
+        batch = self._form(self._windows.batch([first + i % self._length for i in indices]))
+        if isinstance(batch, dict):
+            return [dict(zip(batch, row, strict=True)) for row in zip(*batch.values(), strict=True)]
+        return list(batch) if self.items == "window" else list(zip(*batch, strict=True))
