@@ -8,7 +8,6 @@ and a `pyconfig.h` that says what the other system is like. setup.py puts one in
 """
 
 import argparse
-import ast
 import shutil
 import subprocess
 import sys
@@ -63,7 +62,7 @@ _PyArg_ParseTuple_SizeT _Py_BuildValue_SizeT _Py_Dealloc PyArg_ParseTuple PyBuff
 PyBytes_AsString PyBytes_AsStringAndSize PyBytes_FromStringAndSize PyBytes_Size PyErr_NoMemory
 PyErr_Occurred PyErr_SetString PyEval_RestoreThread PyEval_SaveThread PyList_Append PyList_GetItem
 PyList_New PyList_Size PyLong_FromSsize_t PyModule_AddObject PyModule_Create2 PyObject_GetBuffer
-PyTuple_GetItem PyTuple_Size PyType_FromSpec PyType_GetFlags PyType_GetSlot
+PyTuple_GetItem PyTuple_Pack PyTuple_Size PyType_FromSpec PyType_GetFlags PyType_GetSlot
 """
 DATA = """
 _Py_NoneStruct PyExc_IndexError PyExc_RuntimeError PyExc_TypeError PyExc_ValueError PyList_Type
@@ -91,18 +90,11 @@ def build(target: str, folder: Path) -> Path:
         shutil.copytree(sysconfig.get_paths()["include"], made / "include")
         (made / "include" / "pyconfig.h").write_text(PYCONFIG)
         libraries = [import_library(made)] if name.endswith(".pyd") else []
-        words = ["cc", "-target", target, *FLAGS, *flags, f"-I{made / 'include'}", *sources()]
+        sources = [str(path) for path in sorted(KERNEL.glob("*.c"))]
+        words = ["cc", "-target", target, *FLAGS, *flags, f"-I{made / 'include'}", *sources]
         zig(*words, *libraries, "-o", str(made / name))
         shutil.copy(made / name, folder / name)
     return folder / name
-
-
-def sources() -> list[str]:
-    """Return the C files, as setup.py lists them."""
-    for node in ast.parse((ROOT / "setup.py").read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SOURCES":
-            return [str(KERNEL / f"{name}.c") for name in ast.literal_eval(node.value)]
-    raise SystemExit("setup.py has no SOURCES")
 
 
 def import_library(folder: Path) -> str:
