@@ -171,7 +171,7 @@ def open_run(
 
 def _target(out: Path, plan: Plan) -> Target:
     append = plan.previous is not None
-    if plan.workspace.out_dir != out:
+    if plan.workspace.out_dir != out.absolute():
         target = Target(out, plan.workspace, None, swap=Swap(out))
     elif plan.destination is not None:
         from tokenmill.preparation.workspace.remote_target import resume_remote_target
