@@ -105,8 +105,8 @@ def test_help_shows_sections_values_and_defaults():
 
     titles = [line for line in text.splitlines() if line.endswith(":") and line[0] != " "]
     assert titles == [
-        "Input and output:", "Tokens:", "Shards:", "Cleaning:", "Filters:", "Reading:", "Running:",
-        "Options:", "Subcommands:",
+        "Input and output:", "Tokens:", "Shards:", "Chat:", "Cleaning:", "Filters:", "Reading:",
+        "Facts of documents:", "Running:", "Options:", "Subcommands:",
     ]  # fmt: skip
     flat = " ".join(text.split())
     assert "--tokens_per_shard N Tokens in each shard; by default more where there would be" in flat

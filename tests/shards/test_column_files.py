@@ -177,7 +177,9 @@ def test_inspect_names_the_columns_and_append_refuses_text_without_them(dataset,
 
     assert "loss (1 bit), weights (16 bits), flag (1 bit), kind (8 bits)" in shown.output
     assert added.exit_code != 0
-    assert "has the columns loss, weights, flag, kind, likely" in str(added.exception)
+    assert "has the columns loss (1 bit), weights (16 bits), flag (1 bit), kind (8 bits)" in str(
+        added.exception
+    )
     assert verify(dataset, full=True) == []
 
 

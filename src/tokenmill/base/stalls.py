@@ -6,9 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tokenmill.base.histogram import Histogram
 from tokenmill.base.system import after_fork
+
+if TYPE_CHECKING:
+    from tokenmill.base.histogram import Histogram
 
 _waits: set["waiting_for"] = set()  # of all threads
 after_fork(_waits.clear)  # their threads are not in the child
@@ -18,7 +21,7 @@ _PACKAGE = str(Path(__file__).parents[1])
 class waiting_for:  # noqa: N801 - used as `with waiting_for(...)`
     """Says what this thread waits for, text or a function; `times` counts how long it does."""
 
-    def __init__(self, what: str | Callable[[], str], times: Histogram | None = None) -> None:
+    def __init__(self, what: str | Callable[[], str], times: "Histogram | None" = None) -> None:
         self.what = what
         self.times = times
 

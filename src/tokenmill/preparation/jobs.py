@@ -171,8 +171,9 @@ def open_run(
 
 def _target(out: Path, plan: Plan) -> Target:
     append = plan.previous is not None
-    if plan.workspace.out_dir != out.absolute():
-        target = Target(out, plan.workspace, None, swap=Swap(out))
+    swap = Swap(out)
+    if plan.workspace.out_dir == swap.new:
+        target = Target(out, plan.workspace, None, swap=swap)
     elif plan.destination is not None:
         from tokenmill.preparation.workspace.remote_target import resume_remote_target
 

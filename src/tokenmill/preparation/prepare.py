@@ -125,7 +125,7 @@ def check_facts(settings: Settings, sources: Sequence[Source]) -> None:
     if settings.keep is not None and plain is not None:
         raise ValueError(
             f"keep={settings.keep!r}: {plain} is a text file, which has no fields; without keep, "
-            "facts=True says where each document comes from"
+            "details=Details(facts=True) says where each document comes from"
         )
 
 

@@ -79,7 +79,7 @@ GPT2_PROBE_IDS = "346d31e4ad3d3b2bfeed42390634af40"
 GPT2_FINGERPRINT = "0535bd0bd9170bb53321b65a1c3f17ba"
 
 
-@dataclass(frozen=True, eq=False)  # `specials` has no hash
+@dataclass(frozen=True)
 class TiktokenTokenizer(ComparedTokenizer):
     """Byte-level BPE by a rank file, through gigatoken; through tiktoken, ten times slower, where
     gigatoken does not know the pattern, or knows characters of a text that tiktoken does not."""

@@ -39,7 +39,6 @@ class SettingsKeywords(TypedDict, total=False):
     separator: str | None
     text_field: str
     on_bad_input: Literal["error", "skip", "replace"]
-    facts: bool
     keep: str | None
 
 
@@ -88,6 +87,8 @@ class Details:
     default 8 MiB."""
     gitignore: bool | None = None
     """Leave out what git ignores in folders and globs, which must be in a checkout."""
+    facts: bool | None = None
+    """Keep where each document comes from; with `keep`, that is kept too."""
 
     def __post_init__(self) -> None:
         check_fields(self)

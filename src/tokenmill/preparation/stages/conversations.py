@@ -32,13 +32,12 @@ _NONCHARACTERS = re.compile(b"\xef\xb7[\x90-\x94]")  # all marks
 class Conversations:
     """Reads rows: `text_of(row)` is the text of a conversation, with ON and OFF at answers."""
 
-    def __init__(self, settings: Settings, tokenizer: Tokenizer) -> None:
-        assert settings.chat_template is not None
-        assert settings.template_variables is not None
-        self._template = compiled(settings.chat_template, settings.template_variables)
-        self._field = settings.messages_field
-        self._train_on = settings.train_on
-        specials = [name for name in tokenizer.special_ids if name]
+    def __init__(
+        self, template: str, variables: str, field: str, train_on: str, specials: tuple[str, ...]
+    ) -> None:
+        self._template = compiled(template, variables)
+        self._field = field
+        self._train_on = train_on
         if short := [name for name in specials if len(name) == 1]:
             raise PrepareError(f"the special token {short[0]!r} cannot be told from text")
         self._signs = _signs(specials)
@@ -98,10 +97,20 @@ class Conversations:
         return before + text + (APART if text.endswith(self._beginnings) else "")
 
 
-@lru_cache(maxsize=2)
+_conversations = lru_cache(maxsize=2)(Conversations)
+
+
 def reader_of(settings: Settings, tokenizer: Tokenizer) -> Conversations:
     """Return the reader for these settings, with what it has proved so far."""
-    return Conversations(settings, tokenizer)
+    assert settings.chat_template is not None
+    assert settings.template_variables is not None
+    return _conversations(
+        settings.chat_template,
+        settings.template_variables,
+        settings.messages_field,
+        settings.train_on,
+        tuple(name for name in tokenizer.special_ids if name),
+    )
 
 
 def _message(message: Any, number: int) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 """The dataset that is in the output already: what it is made of, and what may be added to it."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import orjson
 import xxhash
 
+from tokenmill.base.human import plural
 from tokenmill.errors import (
     CorruptShardError,
     FormatError,
@@ -159,11 +160,16 @@ def settings_for(target: Target, given: dict[str, Any]) -> Settings:
     columns = {column.name: column.bits for column in found.shards[0].columns or ()}
     if columns != settings.columns:
         raise SettingsMismatchError(
-            f"{target.name} has the columns {columns or 'none'}, and what is added to it would "
-            f"have {settings.columns or 'none'} (bits per token): every token of a dataset has all",
+            f"{target.name} has the columns {_listed(columns)}, and what is added to it would have "
+            f"{_listed(settings.columns)}: every token of a dataset has all",
             hint="prepare into another folder, and train on a Mixture of both",
         )
     return settings
+
+
+def _listed(columns: Mapping[str, int]) -> str:
+    """Name columns with their bits per token."""
+    return ", ".join(f"{name} ({plural(bits, 'bit')})" for name, bits in columns.items()) or "none"
 
 
 def tokenizer_for(target: Target, settings: Settings, given: dict[str, Any]) -> Tokenizer | None:

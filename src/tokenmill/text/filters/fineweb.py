@@ -16,7 +16,7 @@ _BEGINS = re.compile(r"(?:\A|(?<=[ \t-\r]))[!-}]")
 
 @dataclass(frozen=True)
 class Fineweb(Rule):
-    """Lists, tables and menus, told by their lines; lines are not blank."""
+    """Lists, tables and menus, by their lines; lines are not blank."""
 
     name = "fineweb"
     reasons = (

@@ -8,8 +8,6 @@ from functools import cached_property
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tokenmill.base.suggest import one_of
 from tokenmill.text.inputs.open_input import Source
 from tokenmill.text.reading import bad_input
@@ -196,7 +194,8 @@ class Chunk:
     def keep_only(self, stays: list[bool]) -> None:
         """Leave out the texts for which `stays` is False, and their facts."""
         self.texts = list(compress(self.texts, stays))
-        self.kept = self.kept and self.kept.chosen(np.array(stays, bool))
+        if self.kept is not None:
+            self.kept = self.kept.chosen(stays)
         if self.numbers is not None:
             self.numbers = self.numbers[stays]
 
@@ -215,9 +214,10 @@ class Chunk:
         first = texts[:1] if self.continues is not Edge.NONE else []
         last = texts[-1:] if self.open is not Edge.NONE else []
         whole = texts[len(first) : len(texts) - len(last)]
-        place = np.arange(len(texts))
-        is_first, is_last = place < len(first), place >= len(texts) - len(last)
-        parts = (is_first, ~is_first & ~is_last, is_last)
+        sizes = (len(first), len(whole), len(last))
+        parts = [
+            [part == which for part in range(3) for _ in range(sizes[part])] for which in range(3)
+        ]
         facts = [self.kept and self.kept.chosen(part) for part in parts]
         yield replace(self, texts=first or whole, open=Edge.NONE, kept=facts[0 if first else 1])
         if first and whole:

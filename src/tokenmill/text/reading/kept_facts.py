@@ -39,8 +39,9 @@ class KeptFacts:
         self.origins["source"] = number
         return self
 
-    def chosen(self, which: np.ndarray) -> "KeptFacts":
-        """Return the facts of those documents for which the mask `which` is True."""
+    def chosen(self, is_chosen: np.ndarray | list[bool]) -> "KeptFacts":
+        """Return the facts of those documents for which the mask is True."""
+        which = np.asarray(is_chosen, bool)
         if which.all():
             return self
         values, start = [], 0
