@@ -279,7 +279,9 @@ def test_a_stage_that_an_edit_ends_inside_a_block(end):
     source, index = loader._run.order.deal(np.array(samples))
 
     found = [*zip(source.tolist(), index.tolist(), strict=True)]
-    assert dict(vectors("order"))[f"[mixture(g, {stages}, 42) for g in {show(samples)}]"] == repr(found)
+    assert dict(vectors("order"))[f"[mixture(g, {stages}, 42) for g in {show(samples)}]"] == repr(
+        found
+    )
 
 
 def show(samples):
