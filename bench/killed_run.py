@@ -7,8 +7,9 @@ A GPT is trained twice on the same English text with the same settings. The firs
 The second one is killed (SIGKILL, all its processes) when it has passed a sixth of the steps, two
 sixths and so on, and each time resumed on another number of processes. Both loss curves are drawn
 into docs/pictures/killed_run.svg, with a line at each kill. The largest differences of the losses
-are kept in bench/results/killed_run.json, and written into docs/guides/training.md: they are those of sums that are added up in
-another order on another number of processes. On one process nothing at all differs.
+are kept in bench/results/killed_run.json, and written into docs/guides/training.md: they are those
+of sums that are added up in another order on another number of processes. On one process nothing at
+all differs.
 """
 
 import argparse

@@ -56,12 +56,11 @@ print(json.dumps({"own_mb": anon_now - anon, "mapped_mb": file_now - file, "firs
 """
 HEAD = [
     "tokens",
-    "tokenmill: its own (`RssAnon`)",
-    "pages of the file (`RssFile`)",
+    "own (`RssAnon`)",
+    "mapped (`RssFile`)",
     "`np.fromfile`",
-    "as int64, as `torch.tensor(ids)` holds them",
-    "first batch: tokenmill",
     "as int64",
+    "first batch: mapped, int64",
 ]
 WAYS = {
     "tokenmill": MAPPED,
@@ -91,8 +90,8 @@ def table_of(results: dict[str, dict[str, dict[str, float]]]) -> str:
     for title, ways in results.items():
         ours, loaded, wide = ways.values()
         sizes = [ours["own_mb"], ours["mapped_mb"], loaded["own_mb"], wide["own_mb"]]
-        times = f"{ours['first_s']:.2f} s", f"{wide['first_s']:.2f} s"
-        rows.append([title.removesuffix(" tokens"), *(f"{size:,.0f}" for size in sizes), *times])
+        times = f"{ours['first_s']:.2f} s, {wide['first_s']:.2f} s"
+        rows.append([title.removesuffix(" tokens"), *(f"{size:,.0f}" for size in sizes), times])
     return into_page.table(HEAD, *rows)
 
 

@@ -1,6 +1,6 @@
 """Does training ever wait for data, and how much memory does it need? Mapped, and all in memory.
 
-    python bench/train.py                           # 3 GB on disk, 5 GB of memory, minutes
+    python bench/train.py                           # 1 GB on disk, 5 GB of memory, minutes
     python bench/train.py --steps 20 --sizes 10000000  # to try it
 
 Writes bench/results/train.json and the table in docs/guides/large.md.
@@ -75,7 +75,7 @@ def table_of(results: dict[str, dict[str, float]]) -> str:
     """Return the table of the page: for each size the mapped run, and the one in memory."""
     cells: dict[str, list[str]] = {}
     for title, of in results.items():
-        cell = f"{of['data_wait']:.2%}, {of['own_memory_mb']:,.0f} MB"
+        cell = f"{of['data_wait']:.3%}, {of['own_memory_mb']:,.0f} MB"
         cells.setdefault(title.partition(" tokens, ")[0], []).append(cell)
     rows = ([size, *ways, *["-"] * (2 - len(ways))] for size, ways in cells.items())
     return into_page.table(["tokens", "mapped by tokenmill", "all in memory, as int64"], *rows)
