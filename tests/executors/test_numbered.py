@@ -122,6 +122,15 @@ def test_finish_alone_does_everything_that_is_missing(corpus, expected, tmp_path
     assert files_of(tmp_path / "out") == expected
 
 
+def test_a_folder_has_one_name_or_another(corpus, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flat.plan(corpus, "out", **SETTINGS)
+
+    jobs.finish("./out")
+
+    assert files_of(tmp_path / "out") == expected
+
+
 @pytest.mark.parametrize("dedup", ["documents", "none"])
 def test_every_kind_of_deduplication_can_be_shared(corpus, tmp_path, dedup):
     flat.prepare(corpus, tmp_path / "expected", dedup=dedup, workers=1, **SETTINGS)

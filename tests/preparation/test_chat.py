@@ -318,6 +318,14 @@ def test_the_command_takes_the_flags_of_chat(tmp_path):
     assert settings["chat_template"] == MARKED["chatml"]
     assert settings["train_on"] == "last"
 
+    words[3] = tmp_path / "by_jobs"
+    for task in (["plan", *words[1:], "--chat", *flags], ["finish", words[3]]):
+        done = CliRunner().invoke(command, list(map(str, ["prepare", *task])))
+        assert done.exit_code == 0, done.output
+    assert hashes_of_files(tmp_path / "by_jobs") == hashes_of_files(tmp_path / "d")
+    guess = CliRunner().invoke(command, list(map(str, [*words, "--chat", *flags, "--estimate"])))
+    assert "conversations cannot be estimated" in str(guess.exception)
+
 
 @pytest.mark.parametrize(
     ("options", "message"),

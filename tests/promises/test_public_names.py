@@ -59,6 +59,7 @@ def test_open_takes_these_arguments():
         "verify",
         "begin_token",
         "columns",
+        "where",
     ]
 
 

@@ -243,12 +243,12 @@ sample_option = value(
 
 
 def settings_flags(
-    settings: type, *, only: tuple[str, ...] = (), **aliases: str
+    settings: type, *, only: tuple[str, ...] = (), hidden: tuple[str, ...] = (), **aliases: str
 ) -> Callable[[F], F]:
     """A flag for each field of a dataclass (or those in `only`); one that is not given is None."""
     return together(
         *(
-            _flag(field, *words, aliases.get(field.name, ""))
+            _flag(field, *words, aliases.get(field.name, ""), hidden=field.name in hidden)
             for field, words in zip(fields(settings), field_words(settings), strict=True)
             if not only or field.name in only
         )
@@ -268,7 +268,9 @@ def field_words(settings: type) -> Iterator[tuple[str, str]]:
         section = title or section
 
 
-def _flag(field: "Field[Any]", text: str, section: str, alias: str) -> Callable[[F], F]:
+def _flag(
+    field: "Field[Any]", text: str, section: str, alias: str, *, hidden: bool
+) -> Callable[[F], F]:
     kind, choices = kind_of(field)
     # A switch that is not off by default has two flags, so that both can be written down.
     no = f"/--no_{field.name}" if kind is bool and field.default is not False else ""
@@ -287,7 +289,8 @@ def _flag(field: "Field[Any]", text: str, section: str, alias: str) -> Callable[
     elif kind is float:
         options = {"metavar": "X", "type": float}
     text = _help(text, choices, field.default)
-    return click.option(*names, cls=Flag, default=None, help=text, section=section, **options)
+    options |= {"help": text, "section": section, "hidden": hidden}
+    return click.option(*names, cls=Flag, default=None, **options)
 
 
 def kind_of(field: "Field[Any]") -> tuple[type, tuple[str, ...]]:

@@ -47,7 +47,7 @@ class TrainCommand(flags.SectionedCommand):
 
 
 @click.command(cls=TrainCommand)
-@flags.settings_flags(TrainConfig, only=FLAGS)
+@flags.settings_flags(TrainConfig, only=FLAGS, hidden=("skip_steps",))  # an error shows it
 @value("--config_file", "FILE", "JSON settings, or a name such as 150M_1024; flags win", **RUN)
 @switch("--resume", "Continue from the last checkpoint of the run, or start it", **RUN)
 @value("--num_workers", "N", "As in other scripts; not used", type=flags.position, hidden=True)

@@ -14,7 +14,14 @@ from tokenmill.base.system import num_cores
 from tokenmill.preparation.planning.inputs import Inputs, ValInput, as_list, is_file, search_inputs
 from tokenmill.preparation.planning.limits import BEST_OF_SHARDS
 from tokenmill.preparation.planning.plan import Plan, choose_dtype, load_tokenizer
-from tokenmill.preparation.planning.settings import Details, Settings, SettingsKeywords
+from tokenmill.preparation.planning.settings import (
+    APART,
+    Chat,
+    Details,
+    Settings,
+    SettingsKeywords,
+    all_given,
+)
 from tokenmill.preparation.planning.val_inputs import held_out_inputs
 from tokenmill.preparation.stages.parts import ROW
 from tokenmill.text.cleaning.clean_chunks import CleanChunk, clean_chunk, lines_to_compare
@@ -85,17 +92,20 @@ class Estimate:
         )
 
 
-@takes_keywords_of(Settings, but=Details.__dataclass_fields__)
+@takes_keywords_of(Settings, but=APART)
 def estimate(
     inputs: Inputs,
     *,
     val_input: ValInput | None = None,
     workers: int | None = None,
+    chat: Chat | None = None,
     details: Details = Details(),
     **settings: Unpack[SettingsKeywords],
 ) -> Estimate:
     """Read pieces spread over all inputs, clean and encode them, and scale up."""
-    asked = Settings(**details.added_to(settings))
+    asked = Settings(**all_given(settings, details, chat))
+    if asked.chat:
+        raise ValueError("conversations cannot be estimated; prepare one of their files, and look")
     wanted = as_list(inputs)
     held_out = held_out_inputs(val_input)
     if not all(is_file(entry) for entries in (wanted, *held_out.values()) for entry in entries):

@@ -23,7 +23,15 @@ from tokenmill.executors.numbered import JobPart, NotReady, PartExecutor, StageR
 from tokenmill.preparation.planning.inputs import Inputs, ValInput
 from tokenmill.preparation.planning.limits import decide_limits, fit_into_memory
 from tokenmill.preparation.planning.plan import Plan, read_plan
-from tokenmill.preparation.planning.settings import Details, Run, Settings, SettingsKeywords
+from tokenmill.preparation.planning.settings import (
+    APART,
+    Chat,
+    Details,
+    Run,
+    Settings,
+    SettingsKeywords,
+    all_given,
+)
 from tokenmill.preparation.prepare import choose_inputs, make_plan, publish, run_stages
 from tokenmill.preparation.stage_table import stages_for
 from tokenmill.preparation.stages.accounts import Summary
@@ -56,7 +64,7 @@ class JobReport:
         return self.stages[-1].missing if self.stages else ()
 
 
-@takes_keywords_of(Settings, but=Details.__dataclass_fields__)
+@takes_keywords_of(Settings, but=APART)
 def plan(
     inputs: Inputs,
     out_dir: Folder,
@@ -64,6 +72,7 @@ def plan(
     val_input: ValInput | None = None,
     append: bool = False,
     overwrite: bool = False,
+    chat: Chat | None = None,
     details: Details = Details(),
     run: Run = Run(),
     **settings: Unpack[SettingsKeywords],
@@ -71,7 +80,7 @@ def plan(
     """Write the plan of a preparation; or say that it was done before. Arguments of `prepare`."""
     refuse_fields("plan", run, "engine", "ray_address")
     memory = fit_into_memory(1, run.max_ram)
-    given = details.added_to(settings)
+    given = all_given(settings, details, chat)
     with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
         wanted, sources = choose_inputs(target, inputs, val_input, given, run)
         if done := find_done(target, wanted, sources):

@@ -26,7 +26,15 @@ from tokenmill.preparation.planning.inputs import (
     notes_on_inputs,
 )
 from tokenmill.preparation.planning.plan import PREVIOUS_FILE, Plan, begin, keep_tokenizer
-from tokenmill.preparation.planning.settings import Chat, Details, Run, Settings, SettingsKeywords
+from tokenmill.preparation.planning.settings import (
+    APART,
+    Chat,
+    Details,
+    Run,
+    Settings,
+    SettingsKeywords,
+    all_given,
+)
 from tokenmill.preparation.stage_table import Preparation
 from tokenmill.preparation.stages.accounts import PreparationOutcome, Summary, check_accounts
 from tokenmill.preparation.stages.commit import commit
@@ -40,7 +48,7 @@ from tokenmill.text.inputs.open_input import TOKENS, Source
 from tokenmill.tokens.tokenizer import note_if_slow
 
 
-@takes_keywords_of(Settings, but={**Details.__dataclass_fields__, **Chat.__dataclass_fields__})
+@takes_keywords_of(Settings, but=APART)
 def prepare(
     inputs: Inputs,
     out_dir: str | os.PathLike[str],
@@ -77,7 +85,7 @@ def prepare(
     started = time.monotonic()
     memory = limits.fit_into_memory(workers, run.max_ram)
     engine = Engine(run.engine, workers, run.ray_address)
-    given = details.added_to(settings if chat is None else chat.added_to(settings))
+    given = all_given(settings, details, chat)
     with open_target(out_dir, run, append=append, overwrite=overwrite) as target:
         wanted, sources = choose_inputs(target, inputs, val_input, given, run)
         summary = existing_dataset.find_done(target, wanted, sources)

@@ -126,6 +126,15 @@ class Chat:
         return {**settings, **given, "chat": True}
 
 
+APART = {*Details.__dataclass_fields__, *Chat.__dataclass_fields__}
+"""Settings that are no keywords of `prepare`, but fields of an object."""
+
+
+def all_given(keywords: Mapping[str, Any], details: Details, chat: Chat | None) -> dict[str, Any]:
+    """Return all settings that were given, in whatever way."""
+    return details.added_to(keywords if chat is None else chat.added_to(keywords))
+
+
 def _text_of_file(name: str) -> str:
     """Return the text of a file; what is no file is a name, or the text itself."""
     try:
