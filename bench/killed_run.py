@@ -7,8 +7,9 @@ A GPT is trained twice on the same English text with the same settings. The firs
 The second one is killed (SIGKILL, all its processes) when it has passed a sixth of the steps, two
 sixths and so on, and each time resumed on another number of processes. Both loss curves are drawn
 into docs/pictures/killed_run.svg, with a line at each kill. The largest differences of the losses
-are printed and kept in bench/results/killed_run.json: they are those of sums that are added up in
-another order on another number of processes. On one process nothing at all differs.
+are kept in bench/results/killed_run.json, and written into docs/guides/training.md: they are those
+of sums that are added up in another order on another number of processes. On one process nothing at
+all differs.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import into_page
 from measure import family, machine
 
 from tokenmill.base.markup import number, tag, ticks
@@ -146,7 +148,18 @@ def report(folder: Path, kills: list[int], about: dict) -> None:
             "largest_difference": differences}  # fmt: skip
     (ROOT / "bench" / "results" / "killed_run.json").write_text(json.dumps(kept, indent=1) + "\n")
     PICTURE.write_text(draw(folder, kills))
+    into_page.put("training.md", "killed_run.json", sentence(about, differences))
     print(f"wrote {PICTURE}")
+
+
+def sentence(about: dict, differences: dict[str, float]) -> str:
+    """Return what the page says about both runs."""
+    model = about["model"]
+    return (
+        f"Over {about['steps']:,} steps of a GPT with {model['n_layer']} layers of width "
+        f"{model['n_embd']} on a CPU, the largest difference of a training loss is "
+        f"{differences['loss']:.6f}, of a validation loss {differences['val_loss']:.6f}."
+    )
 
 
 def draw(folder: Path, kills: list[int]) -> str:

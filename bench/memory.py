@@ -1,6 +1,8 @@
 """How much memory and time it takes until batches come: mapped, or all tokens loaded first.
 
-    python bench/memory.py         # writes bench/results/memory.json
+    python bench/memory.py         # 1 GB on disk, 5 GB of memory
+
+Writes bench/results/memory.json and the table in docs/guides/large.md.
 
 One file of random ids for each size, each way in a process of its own: `tokenmill.open` and 200
 shuffled batches of 8 rows with 1024 tokens; the same number of batches from `np.fromfile`, and from
@@ -15,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import into_page
 import numpy as np
 from measure import machine
 
@@ -51,6 +54,14 @@ anon_now, file_now = memory()
 import json
 print(json.dumps({"own_mb": anon_now - anon, "mapped_mb": file_now - file, "first_s": first}))
 """
+HEAD = [
+    "tokens",
+    "own (`RssAnon`)",
+    "mapped (`RssFile`)",
+    "`np.fromfile`",
+    "as int64",
+    "first batch: mapped, int64",
+]
 WAYS = {
     "tokenmill": MAPPED,
     "np.fromfile": LOADED.format(wide=""),
@@ -70,6 +81,18 @@ def main() -> None:
                 print(f"{title:14} {way:22} {shown}", flush=True)
     kept = {"machine": machine(), "runs": results}
     (ROOT / "bench" / "results" / "memory.json").write_text(json.dumps(kept, indent=1) + "\n")
+    into_page.put("large.md", "memory.json", table_of(results))
+
+
+def table_of(results: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Return the table of the page: for each size memory, and the time to the first batch."""
+    rows = []
+    for title, ways in results.items():
+        ours, loaded, wide = ways.values()
+        sizes = [ours["own_mb"], ours["mapped_mb"], loaded["own_mb"], wide["own_mb"]]
+        times = f"{ours['first_s']:.2f} s, {wide['first_s']:.2f} s"
+        rows.append([title.removesuffix(" tokens"), *(f"{size:,.0f}" for size in sizes), times])
+    return into_page.table(HEAD, *rows)
 
 
 def measure(path: Path, code: str) -> dict[str, float]:

@@ -1,14 +1,17 @@
 """Does training ever wait for data, and how much memory does it need? Mapped, and all in memory.
 
-    python bench/train.py --steps 100         # writes bench/results/train.json
+    python bench/train.py                           # 1 GB on disk, 5 GB of memory, minutes
+    python bench/train.py --steps 20 --sizes 10000000  # to try it
+
+Writes bench/results/train.json and the table in docs/guides/large.md.
 
 A toy GPT is trained on 10, 100 and 500 million random tokens in two ways, with the same model, rows
 and steps: by `tokenmill train`, which maps the file, and by the loop that many scripts have, which
 reads all tokens into a tensor of int64 and cuts random windows out of it. And by `tokenmill train`
-on 10 billion tokens (a sparse file), which no tensor holds. Printed for each: the seconds until the
-first step, the share of the time of all later steps spent waiting for data, and the memory of its
-own (RssAnon; the page cache is the system's). The model is as small as they come, so its steps are
-short and the share is the worst case.
+on 10 billion tokens (a sparse file), which no tensor holds. Printed for each: the share of the time
+of all steps but the first spent waiting for data, and the memory of its own (RssAnon; the page
+cache is the system's). The model is as small as they come, so its steps are short and the share is
+the worst case.
 """
 
 import argparse
@@ -17,6 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import into_page
 import numpy as np
 from measure import machine, run
 
@@ -51,15 +55,30 @@ def main() -> None:
                 results[title] = ways[way](path, options.steps)
                 print(f"{title:32}  {describe(results[title])}", flush=True)
             path.unlink()
-    mapped = [result for title, result in results.items() if title.endswith("mapped")]
+    kept = {"machine": machine(), "steps": options.steps, "runs": results}
+    (ROOT / "bench" / "results" / "train.json").write_text(json.dumps(kept, indent=1) + "\n")
+    into_page.put("large.md", "train.json", table_of(results))
+    sys.exit(compare([result for title, result in results.items() if title.endswith("mapped")]))
+
+
+def compare(mapped: list[dict[str, float]]) -> bool:
+    """Print the bounds of the runs that map their tokens; return True if one is not kept."""
     memory = [result["own_memory_mb"] for result in mapped]
     waiting = max(result["data_wait"] for result in mapped)
     difference = max(memory) - min(memory)
     print(f"mapped: waiting for data at most {waiting:.3%} of a step (bound: {MOST_WAITING:.0%})")
     print(f"mapped: memory differs by {difference:.1f} MB (bound: {MOST_DIFFERENCE_MB} MB)")
-    kept = {"machine": machine(), "steps": options.steps, "runs": results}
-    (ROOT / "bench" / "results" / "train.json").write_text(json.dumps(kept, indent=1) + "\n")
-    sys.exit(waiting > MOST_WAITING or difference > MOST_DIFFERENCE_MB)
+    return waiting > MOST_WAITING or difference > MOST_DIFFERENCE_MB
+
+
+def table_of(results: dict[str, dict[str, float]]) -> str:
+    """Return the table of the page: for each size the mapped run, and the one in memory."""
+    cells: dict[str, list[str]] = {}
+    for title, of in results.items():
+        cell = f"{of['data_wait']:.3%}, {of['own_memory_mb']:,.0f} MB"
+        cells.setdefault(title.partition(" tokens, ")[0], []).append(cell)
+    rows = ([size, *ways, *["-"] * (2 - len(ways))] for size, ways in cells.items())
+    return into_page.table(["tokens", "mapped by tokenmill", "all in memory, as int64"], *rows)
 
 
 def write_tokens(folder: Path, num_tokens: int) -> Path:
@@ -93,7 +112,7 @@ def measure_mapped(path: Path, steps: int) -> dict[str, float]:
     tokens = ROWS * SETTINGS["block_size"]
     seconds = [tokens / row["tokens_per_second"] for row in rows]
     waited = [row["data_wait"] * s for row, s in zip(rows, seconds, strict=True)]
-    return {**shares(seconds, waited, done.seconds), "own_memory_mb": done.peak_mb}
+    return {**shares(seconds, waited), "own_memory_mb": done.peak_mb}
 
 
 def measure_in_memory(path: Path, steps: int) -> dict[str, float]:
@@ -102,14 +121,13 @@ def measure_in_memory(path: Path, steps: int) -> dict[str, float]:
     command = [sys.executable, str(Path(__file__).resolve()), *words]
     done = run(command, env={"PYTHONPATH": str(ROOT / "src")})
     times = json.loads(done.output.splitlines()[-1])
-    return {**shares(**times, total=done.seconds), "own_memory_mb": done.peak_mb}
+    return {**shares(**times), "own_memory_mb": done.peak_mb}
 
 
-def shares(seconds: list[float], waited: list[float], total: float) -> dict[str, float]:
+def shares(seconds: list[float], waited: list[float]) -> dict[str, float]:
     """Return what is compared, from the seconds of each step and those of them spent waiting."""
     counted = slice(min(UNCOUNTED, len(seconds) - 1), None)
     return {
-        "start_seconds": total - sum(seconds),
         "data_wait": sum(waited[counted]) / sum(seconds[counted]),
         "tokens_per_second": ROWS * SETTINGS["block_size"] / float(np.median(seconds[counted])),
     }
@@ -148,7 +166,7 @@ def describe(result: dict[str, float]) -> str:
     return (
         f"waiting for data {result['data_wait']:.3%}, "
         f"own memory {result['own_memory_mb']:,.0f} MB, "
-        f"{result['tokens_per_second']:,.0f} tokens/s, starts in {result['start_seconds']:.1f} s"
+        f"{result['tokens_per_second']:,.0f} tokens/s"
     )
 
 

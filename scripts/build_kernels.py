@@ -8,7 +8,6 @@ and a `pyconfig.h` that says what the other system is like. setup.py puts one in
 """
 
 import argparse
-import ast
 import shutil
 import subprocess
 import sys
@@ -91,18 +90,11 @@ def build(target: str, folder: Path) -> Path:
         shutil.copytree(sysconfig.get_paths()["include"], made / "include")
         (made / "include" / "pyconfig.h").write_text(PYCONFIG)
         libraries = [import_library(made)] if name.endswith(".pyd") else []
-        words = ["cc", "-target", target, *FLAGS, *flags, f"-I{made / 'include'}", *sources()]
+        sources = [str(path) for path in sorted(KERNEL.glob("*.c"))]
+        words = ["cc", "-target", target, *FLAGS, *flags, f"-I{made / 'include'}", *sources]
         zig(*words, *libraries, "-o", str(made / name))
         shutil.copy(made / name, folder / name)
     return folder / name
-
-
-def sources() -> list[str]:
-    """Return the C files, as setup.py lists them."""
-    for node in ast.parse((ROOT / "setup.py").read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SOURCES":
-            return [str(KERNEL / f"{name}.c") for name in ast.literal_eval(node.value)]
-    raise SystemExit("setup.py has no SOURCES")
 
 
 def import_library(folder: Path) -> str:

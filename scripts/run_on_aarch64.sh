@@ -48,7 +48,7 @@ cp "$kernel" "$home/src/tokenmill/kernel/"
 if [ $# -eq 0 ]; then
     set -- tests/kernel/test_kernel.py tests/kernel/test_gather_spans.py tests/augment/test_augmentation.py \
         tests/order/test_permutation.py tests/order/test_recipes.py tests/text/test_clean.py \
-        tests/text/test_lines.py tests/batches/test_document_masks.py \
+        tests/text/test_lines.py tests/text/test_filters.py tests/text/test_near.py tests/batches/test_document_masks.py \
         tests/batches/test_document_rows.py tests/promises/test_order_is_frozen.py
 fi
 # Those that start processes cannot: `sys.executable` is a program of aarch64.

@@ -10,6 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner
 from docs_blocks import PAGES, ROOT, blocks_of, words_of
+from spec_vectors import PAGES as SPECIFICATIONS
+from spec_vectors import on_page, vectors
 
 from tokenmill.cli import tokenmill
 
@@ -107,6 +109,25 @@ def test_links_lead_somewhere(page):
             shown = ROOT / "docs" if page.startswith("docs/") else ROOT
             assert file.is_relative_to(shown), target
             assert page != "README.md", target
+
+
+@pytest.mark.parametrize("page", sorted(set(SPECIFICATIONS.values())))
+def test_values_that_a_page_shows_are_among_the_test_vectors(page):
+    known = [v for section, of in SPECIFICATIONS.items() if of == page for v in vectors(section)]
+
+    assert len(on_page(page)) >= 3
+    assert set(on_page(page)) <= set(known)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tables_are_whole(page):
+    """A row after an empty line, or text right after a table, would be shown as something else."""
+    lines = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(), flags=re.M | re.S).splitlines()
+    for before, line, after in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
+        if line.startswith("|") and not before.startswith("|"):
+            assert before == "", f"{page}: {before}"
+            assert re.fullmatch(r"\|(-+\|)+", after), f"{page}: no head above {line}"
+        assert not (before.startswith("|") and line and line[0] != "|"), f"{page}: {line}"
 
 
 def test_few_blocks_are_not_run_and_each_says_why():

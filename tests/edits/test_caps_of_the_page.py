@@ -1,6 +1,7 @@
 """The table of caps in edits.md holds for loaders, for the slow model and for the reader."""
 
 import ast
+import json
 import re
 import sys
 from importlib import import_module
@@ -14,17 +15,22 @@ from tokenmill import BatchLoader, Mixture, from_array
 from tokenmill.edits import Cap, Reweight
 
 ROOT = Path(__file__).parents[2]
+VECTORS = ROOT / "docs" / "reference" / "vectors.json"
 WINDOWS = {"a": 9, "b": 3, "c": 5}
 WEIGHTS = {"a": 2, "b": 1, "c": 1}
 SEED = 42
 SHOWN = 32
 
 
-def table():
-    """(edits, stages, sources) of the page."""
+def on_page():
+    """(edits, stages, sources) of the table."""
     text = (ROOT / "docs" / "guides" / "edits.md").read_text()
-    rows = re.findall(r"^\| `(\[.*\])` \| `(\[.*\])` \| `([abc]+)` \|$", text, re.MULTILINE)
-    for edits, stages, sources in rows:
+    return re.findall(r"^\| `(\[.*\])` \| `(\[.*\])` \| `([abc]+)` \|$", text, re.MULTILINE)
+
+
+def table():
+    """All of them, of which the page shows some."""
+    for edits, stages, sources in json.loads(VECTORS.read_text())["edits"]:
         made = eval(edits, {"Cap": Cap, "Reweight": Reweight})
         yield pytest.param(made, ast.literal_eval(stages), sources, id=edits)
 
@@ -71,3 +77,11 @@ def test_the_table_has_caps_that_are_reached_lifted_and_end():
     assert any(len(sources) < SHOWN for _, _, sources in rows)
     assert any("None" in repr(edits) and len(stages) > 2 for edits, stages, _ in rows)
     assert any("None" in repr(edits) and len(stages) == 1 for edits, stages, _ in rows)
+
+
+def test_the_page_shows_some_of_them():
+    known = [tuple(row) for row in json.loads(VECTORS.read_text())["edits"]]
+
+    assert len(known) >= 12
+    assert len(on_page()) >= 4
+    assert set(on_page()) <= set(known)

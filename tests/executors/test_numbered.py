@@ -104,6 +104,15 @@ def test_parts_that_run_at_the_same_time_can_wait_for_each_other(corpus, expecte
     assert files_of(tmp_path / "out") == expected
 
 
+def test_a_folder_is_named_from_where_one_is(corpus, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flat.plan(corpus, "out", **SETTINGS)
+    jobs.work("out", JobPart(0, 2))
+    jobs.finish("out", workers=1)
+
+    assert files_of(tmp_path / "out") == expected
+
+
 def test_finish_alone_does_everything_that_is_missing(corpus, expected, tmp_path):
     flat.plan(corpus, tmp_path / "out", **SETTINGS)
     jobs.work(tmp_path / "out", JobPart(1, 3))

@@ -6,7 +6,6 @@ And the pages are exact: their tables of values hold, for the reader and for the
 import ast
 import hashlib
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from order.made_orders import located, made_order
+from spec_vectors import vectors
 
 import tokenmill
 from tokenmill.batches import BatchForm
@@ -226,19 +226,13 @@ def cu_seqlens(rows, T, max_documents=None):  # noqa: N803
 OF_THE_LIBRARY = {"step_of": step_of, "part": part, "cu_seqlens": cu_seqlens}
 
 
-def vectors():
-    """(expression, value) of the table of test vectors in docs/reference/order.md."""
-    text = (ROOT / "docs" / "reference" / "order.md").read_text().partition("### Test vectors")[2]
-    return re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", text, re.MULTILINE)
-
-
-@pytest.mark.parametrize(("expression", "value"), vectors())
+@pytest.mark.parametrize(("expression", "value"), vectors("order"))
 def test_vectors_of_the_page_hold_for_the_reader(reader, expression, value):
     assert repr(eval(expression, dict(reader))) == value
 
 
 def test_vectors_of_the_page_are_of_every_kind_and_hold_for_the_library():
-    of_page = dict(vectors())
+    of_page = dict(vectors("order"))
     names = ("keys", "mix", "permute", "blocks", "shard_blocks", "start_of", "deal", "mixture")
     for name in (*names, *OF_THE_LIBRARY):
         assert any(f"{name}(" in expression for expression in of_page), name
@@ -257,7 +251,7 @@ def test_vectors_of_the_page_are_of_every_kind_and_hold_for_the_library():
 
 @pytest.mark.parametrize("name", OF_THE_LIBRARY)
 def test_vectors_of_steps_parts_and_sequences_hold_for_the_library(reader, name):
-    of_page = {e: v for e, v in vectors() if f"{name}(" in e and "start_of(" not in e}
+    of_page = {e: v for e, v in vectors("order") if f"{name}(" in e and "start_of(" not in e}
     assert len(of_page) >= 2
 
     for expression, value in of_page.items():
@@ -285,7 +279,9 @@ def test_a_stage_that_an_edit_ends_inside_a_block(end):
     source, index = loader._run.order.deal(np.array(samples))
 
     found = [*zip(source.tolist(), index.tolist(), strict=True)]
-    assert dict(vectors())[f"[mixture(g, {stages}, 42) for g in {show(samples)}]"] == repr(found)
+    assert dict(vectors("order"))[f"[mixture(g, {stages}, 42) for g in {show(samples)}]"] == repr(
+        found
+    )
 
 
 def show(samples):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spec_vectors import vectors
 
 import tokenmill
 from tokenmill import BatchLoader, from_array
@@ -82,17 +83,9 @@ def test_it_runs_as_the_first_line_says(tmp_path):
     assert list(map(int, done.stdout.split())) == held
 
 
-def vectors():
-    """(expression, value) of the table of rows in docs/reference/order.md."""
-    text = (
-        (ROOT / "docs" / "reference" / "order.md").read_text().partition("### Rows of documents")[2]
-    )
-    return re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", text.partition("\n### ")[0], re.MULTILINE)
-
-
 def test_vectors_of_the_page_hold(reader):
-    assert len(vectors()) >= 6
-    for expression, value in vectors():
+    assert len(vectors("rows")) >= 6
+    for expression, value in vectors("rows"):
         assert repr(eval(expression, dict(vars(reader)))) == value, expression
 
 

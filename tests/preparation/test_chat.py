@@ -413,3 +413,12 @@ def test_fine_tuning_counts_the_loss_of_answers_only(tmp_path):
         is_target = mask[1:] == 1
         plain += weights[(31 * ids[:-1] + 7 * ids[1:])[is_target] % 4096].sum()
     assert counted == pytest.approx(plain)
+
+
+def test_a_tokenizer_of_ranks_takes_a_template(tmp_path):
+    path = write_rows(tmp_path / "a.jsonl", make_rows("chatml", 3))
+    chat = Chat(chat_template=MARKED["chatml"])
+
+    tokenmill.prepare(path, tmp_path / "d", tokenizer="gpt2", chat=chat, val_fraction=0.0)
+
+    assert len(list(documents(tmp_path / "d"))) == 3

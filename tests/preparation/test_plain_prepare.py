@@ -6,7 +6,6 @@ And the pages are exact: their tables of values hold, for the example and for th
 import ast
 import importlib
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from flat import prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from preparation import oracle
+from spec_vectors import vectors
 
 from tokenmill.errors import PrepareError
 from tokenmill.preparation.stages.parts import hashed_bytes
@@ -26,7 +26,7 @@ from tokenmill.text.cleaning.dedup import hash_all
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ("plain_prepare", "plain_hash")
-PAGES = ("inputs.md", "cleaning.md", "validation.md")
+SECTIONS = ("inputs", "cleaning", "validation")
 
 
 def example(name):
@@ -79,25 +79,17 @@ def texts_of(splits):
     return [bytes(ids[:-1]).decode() for ids in splits["train"]]
 
 
-def vectors(page):
-    """(expression, value) of the tables of a page."""
-    text = (ROOT / "docs" / "guides" / page).read_text(encoding="utf-8")
-    return re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", text, re.MULTILINE)
-
-
 @pytest.mark.parametrize(
-    ("expression", "value"), [vector for page in PAGES for vector in vectors(page)]
+    ("expression", "value"), [vector for section in SECTIONS for vector in vectors(section)]
 )
 @pytest.mark.parametrize("names", [vars(plain), vars(Library)], ids=["example", "library"])
 def test_vectors_of_the_pages_hold(names, expression, value):
     assert repr(eval(expression, dict(names))) == value
 
 
-@pytest.mark.parametrize(
-    ("page", "least"), [("inputs.md", 12), ("cleaning.md", 8), ("validation.md", 5)]
-)
-def test_every_page_has_its_vectors(page, least):
-    assert len(vectors(page)) >= least
+@pytest.mark.parametrize(("section", "least"), [("inputs", 12), ("cleaning", 8), ("validation", 5)])
+def test_every_page_has_its_vectors(section, least):
+    assert len(vectors(section)) >= least
 
 
 pieces = st.sampled_from(
