@@ -76,7 +76,7 @@ WAIT = """
 import sys, time
 import ray
 ray.init(sys.argv[1], log_to_driver=False, logging_level="error")
-deadline = time.monotonic() + 120
+deadline = time.monotonic() + 300
 while {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]} != set(sys.argv[2:]):
     assert time.monotonic() < deadline, ray.nodes()
     time.sleep(0.1)
