@@ -60,3 +60,14 @@ def test_what_was_removed_is_printed(filtered):
     (found,) = json.loads(as_json.output)
     assert (found["document"], found["why"], found["text"]) == (101, "duplicate", TEXTS[-1])
     assert "did you mean 'length'" in str(show("--why", "lenght").exception)
+
+
+def test_where_nothing_was_left_out_that_is_said(tmp_path):
+    (tmp_path / "a.txt").write_text("long enough to stay, in any case")
+    out = str(tmp_path / "out")
+    at_least = {"length": {"min_characters": 3}}
+    prepare(tmp_path / "a.txt", out, tokenizer="bytes", filter="length", filter_config=at_least)
+
+    shown = CliRunner().invoke(command, ["show", "--removed", out])
+
+    assert (shown.exit_code, shown.output) == (0, "no document was left out\n")

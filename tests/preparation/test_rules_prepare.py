@@ -255,6 +255,9 @@ def test_an_estimate_says_what_each_rule_alone_would_do(tmp_path, functions):
     assert rules["mask"].changed == sum("a@b.org" in t or "8.8.8.8" in t for t in changed)
     assert [len(rule.examples) for rule in found.rules] == [5, 5, 5]
     assert "length      alone drops" in found.to_text()
+    assert "near-duplicates" not in found.to_text()
+    near = estimate(tmp_path / "in", tokenizer="bytes", dedup="near")
+    assert "near-duplicates are found when all documents were read: not est" in near.to_text()
 
 
 def test_a_dataset_without_rules_has_no_record(tmp_path):

@@ -92,12 +92,15 @@ def test_reasons_of_several_rules_are_joined():
 
 
 def test_new_facts_are_those_of_their_documents():
-    batches = [pa.record_batch({"url": urls}) for urls in (["a", "b"], ["c"], ["d", "e"])]
-    kept = KeptFacts.at([3, 4, 9, 11, 12], tuple(batches))
+    parts = [([3, 4], ["a", "b"]), ([9], ["c"]), ([11, 12], ["d", "e"])]
+    batches = [KeptFacts.at(rows, pa.record_batch({"url": urls})) for rows, urls in parts]
+    kept = batches[0] + batches[1] + batches[2]
 
     found = kept.with_values({"score": [1, 2, 3, 4, None]}, "map")
 
-    assert pa.Table.from_batches(found.values).to_pydict() == {
+    assert pa.Table.from_batches(found.batches).to_pydict() == {
+        "source": [0] * 5,
+        "row": [3, 4, 9, 11, 12],
         "url": ["a", "b", "c", "d", "e"],
         "score": [1, 2, 3, 4, None],
     }

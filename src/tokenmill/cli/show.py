@@ -75,6 +75,9 @@ def _removed(path: str, limit: int, **options: Any) -> Outcome:
     from tokenmill.look.removed_documents import removed_documents, to_text
 
     found = removed_documents(path, **options)
+    if not found:
+        why = options["why"]
+        return Outcome([], results=["no document was left out" + (f" by {why}" if why else "")])
     lines = (in_flags(line) for line in to_text(found, options["inputs"], limit))
     return Outcome([each.to_json() for each in found], results=lines)
 

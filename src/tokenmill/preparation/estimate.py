@@ -71,6 +71,8 @@ class Estimate:
     compress: str | None = None
     rules: "list[RuleEstimate]" = field(default_factory=list)
     """What each rule would do to the documents that were read, had it been the only one."""
+    notes: list[str] = field(default_factory=list)
+    """What is not in these numbers."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -88,6 +90,7 @@ class Estimate:
                 "with more, there are fewer tokens)",
                 f"time        about {self.seconds:,.0f} s with {plural(self.workers, 'worker')}",
                 *(line for rule in self.rules for line in rule.lines()),
+                *self.notes,
             ]
         )
 
@@ -136,7 +139,14 @@ def estimate(
         workers=workers,
         compress=asked.compress,
         rules=sample.rules,
+        notes=_not_estimated(asked),
     )
+
+
+def _not_estimated(settings: Settings) -> list[str]:
+    late = {"near-duplicates": settings.dedup == "near", "test items": settings.decontaminate}
+    known_late = [what for what, is_asked in late.items() if is_asked]
+    return [f"{what} are found when all documents were read: not estimated" for what in known_late]
 
 
 def least_room(plan: Plan, tokenizer: Tokenizer | None) -> int:
