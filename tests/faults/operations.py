@@ -7,6 +7,7 @@ must come to is said in case.py.
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -54,6 +55,7 @@ def _chats(folder: Path) -> None:
 
 def write_chats() -> None:
     """A dataset with columns, from documents of ids; one that is there already is left alone."""
+    shutil.rmtree("out-whole", ignore_errors=True)  # `column_data` converts it, and removes it
     if not Path("out").exists():
         _chats(Path())
 
@@ -193,8 +195,8 @@ def _prepared(name: str, arguments: list[str], set_up: Callable[[Path], None], *
 CONVERT = {"made": "new", "commits": ("new",), "refuses_with": (12,)}
 TRAINED = {
     "made": "run",
-    "varies": ["run/metrics.jsonl"],
-    "loses": ["run/metrics.jsonl", "run/run.html", "run/loss.svg", "run/*.json"],
+    "varies": ["run/metrics.jsonl", "run/loader.prom"],
+    "loses": ["run/metrics.jsonl", "run/loader.prom", "run/run.html", "run/loss.svg", "run/*.json"],
     "commits": ("run/checkpoints/step_*", "run/checkpoints/latest"),
     "appears": "step by step",
 }
