@@ -227,7 +227,14 @@ OPERATIONS = {
         ),
         Operation("compress columns", ["convert", "out", "new", *ZSTD], _chats, **CONVERT),
         _prepared("forget", ["forget documents"], _dataset_with_facts),
-        Operation("write chats", ["write chats"], _nothing, "out", commits=("out",)),
+        Operation(
+            "write chats",
+            ["write chats"],
+            _nothing,
+            "out",
+            stays=[".out.convert/lock"],  # the next `convert` to this folder takes it over
+            commits=("out",),
+        ),
         Operation("compress", ["convert", "out", "new", *ZSTD], _dataset, **CONVERT),
         Operation("small compress", ["convert", "out", "new", *ZSTD], _small_dataset, **CONVERT),
         Operation(

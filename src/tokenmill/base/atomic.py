@@ -104,7 +104,7 @@ def replace_folder(new: Path, target: Path, aside: Path) -> None:
 def remove_whole(folder: Path) -> None:
     """Remove a folder that others may read: it is there whole, or not at all."""
     aside = temporary_beside(folder)
-    rename(folder, aside)
+    rename_durably(folder, aside)  # else a loss of power may take files of it, and leave its name
     remove(aside)
 
 
