@@ -232,7 +232,7 @@ OPERATIONS = {
             ["write chats"],
             _nothing,
             "out",
-            stays=[".out.convert/lock"],  # the next `convert` to this folder takes it over
+            stays=[".out.convert/*"],  # the next `convert` to this folder removes it
             commits=("out",),
         ),
         Operation("compress", ["convert", "out", "new", *ZSTD], _dataset, **CONVERT),
