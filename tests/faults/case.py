@@ -24,6 +24,7 @@ Files = dict[str, bytes]
 STATE = re.compile(r"run/checkpoints/step_\d+/state\.json")
 TIMES = re.compile(rb'"(read|asked)": "[^"]*"')
 PAGES = {".html": b"</html>", ".svg": b"</svg>"}
+METRICS = re.compile(rb"(# TYPE \w+ \w+\n|\w+(\{[^\n]*\})? [\d.e+-]+\n)+")
 
 
 class Case:
@@ -153,6 +154,9 @@ class Case:
                     yield f"{name} has lines that are cut"
             elif Path(name).suffix in PAGES:
                 if not data.rstrip().endswith(PAGES[Path(name).suffix]):
+                    yield f"{name} is cut"
+            elif name.endswith(".prom"):
+                if not METRICS.fullmatch(data):
                     yield f"{name} is cut"
             elif (
                 "/checkpoints/" not in name
